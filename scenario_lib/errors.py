@@ -1,0 +1,60 @@
+"""Every error this project raises on purpose.
+
+One base class, so that a caller can catch what scenario-lib found wrong and nothing else. Each error is also
+the builtin a Python programmer would expect, so that code which knows nothing of this project still works.
+Messages name the file or field, what was found, what was expected, and the remedy.
+"""
+
+
+class ScenarioLibError(Exception):
+    """Base of every error raised on purpose by scenario-lib."""
+
+
+class InvalidSettingError(ScenarioLibError, ValueError):
+    """A setting, argument or file entry has a value that is not allowed."""
+
+
+class UnknownNameError(ScenarioLibError, LookupError, ValueError):
+    """A feeder, model, site, policy or seed of that name does not exist."""
+
+
+class DataFileError(ScenarioLibError, ValueError):
+    """A file exists but does not hold what it should."""
+
+
+class MissingDataError(ScenarioLibError, FileNotFoundError):
+    """A file or directory that is needed is not there."""
+
+
+class PowerFlowError(ScenarioLibError, ArithmeticError):
+    """OpenDSS did not converge.
+
+    Attributes:
+        step: Simulated second at which the power flow failed, or None during the start-up solve.
+        during: "start-up", "step" or "sensitivity estimate".
+    """
+
+    def __init__(self, step: int | None, during: str) -> None:
+        super().__init__(step, during)
+        self.step = step
+        self.during = during
+
+    def __str__(self) -> str:
+        where = "before the first step" if self.step is None else f"at second {self.step}"
+        return f"the power flow did not converge {where} (during the {self.during})"
+
+
+class LibraryError(ScenarioLibError, ValueError):
+    """A library on disk cannot be used: not a library, damaged, changed, empty, or of another version."""
+
+
+class ReplayError(ScenarioLibError, ValueError):
+    """A record cannot be replayed exactly, so it is not replayed at all."""
+
+
+class BuildRefusedError(ScenarioLibError, RuntimeError):
+    """A build may not start: target exists, another build runs, the disk is too small, or the journal differs."""
+
+
+class TaskTimeoutError(ScenarioLibError, TimeoutError):
+    """One task of a parallel run took longer than it may."""

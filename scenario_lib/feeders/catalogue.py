@@ -1,0 +1,31 @@
+"""Experiments by name (those that ship) or by file (a user's own feeder)."""
+
+from pathlib import Path
+
+from scenario_lib.errors import UnknownNameError
+from scenario_lib.feeders.data_files import data_dir
+from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.feeders.experiment_file import read_experiment
+
+
+def experiment_names() -> tuple[str, ...]:
+    """Names of the experiments that ship."""
+    return tuple(sorted(path.parent.name for path in data_dir().glob("feeders/*/experiment.toml")))
+
+
+def load_experiment(system: str | Path) -> Experiment:
+    """Experiment of a shipped feeder by name, or of a user's own by the path of its TOML file.
+
+    Raises:
+        UnknownNameError: Neither a known name nor a TOML file.
+        MissingDataError: The named file, or one that it names, is missing.
+        DataFileError: The file does not describe an experiment.
+    """
+    if str(system).endswith(".toml"):
+        return read_experiment(Path(system))
+    if system not in experiment_names():
+        known = ", ".join(experiment_names())
+        raise UnknownNameError(
+            f"system {str(system)!r} is not known; expected one of {known}, or the path of an experiment's TOML file"
+        )
+    return read_experiment(data_dir() / "feeders" / str(system) / "experiment.toml")

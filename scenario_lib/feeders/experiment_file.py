@@ -1,0 +1,120 @@
+"""Read an experiment from its TOML file: the shipped ones and a user's own feeder alike.
+
+The file names an OpenDSS circuit beside it and describes sites, PV systems, loads, an overlay, OFO tuning and
+limits, table by table under the names of this package's types. A model is either one that ships (named by its
+label) or described under `[[models]]`.
+"""
+
+import csv
+import tomllib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from scenario_lib.errors import DataFileError, InvalidSettingError, MissingDataError
+from scenario_lib.feeders.bus_power import PVSystem, TimeVaryingLoad
+from scenario_lib.feeders.checks import STRICT
+from scenario_lib.feeders.experiment import Experiment, OFOTuning, TrainingJob
+from scenario_lib.feeders.feeder import Feeder, Limits
+from scenario_lib.feeders.models import ModelSpec, shipped_model
+from scenario_lib.feeders.parsing import parse_as
+from scenario_lib.feeders.sites import DatacenterPhysics, Site
+
+
+@dataclass(frozen=True, slots=True)
+class BuildDefaults:
+    """What a build on this experiment does unless told otherwise."""
+
+    __pydantic_config__ = STRICT
+
+    randomize_ramps: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentFile:
+    """The tables of an experiment file, as they stand there."""
+
+    __pydantic_config__ = STRICT
+
+    feeder: Feeder
+    sites: tuple[Site, ...]
+    pv_systems: tuple[PVSystem, ...] = ()
+    loads: tuple[TimeVaryingLoad, ...] = ()
+    overlay: TrainingJob | None = None
+    ofo: OFOTuning = OFOTuning()
+    limits: Limits = Limits()
+    datacenter: DatacenterPhysics = DatacenterPhysics()
+    build: BuildDefaults = BuildDefaults()
+    models: tuple[ModelSpec, ...] = ()
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Tables of a TOML file.
+
+    Raises:
+        MissingDataError: No such file.
+        DataFileError: Not TOML, or not UTF-8.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        raise MissingDataError(f"{path}: no such file; give the path of a TOML file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataFileError(f"{path}: not a TOML file ({error}); correct it there") from None
+
+
+def read_experiment(path: Path) -> Experiment:
+    """Experiment described by one TOML file.
+
+    Raises:
+        MissingDataError: The file, its circuit or a profile CSV is missing.
+        DataFileError: A table or value is not what it should be; the message names file and field.
+    """
+    path = Path(path).resolve()
+    tables = read_toml(path)
+    for kind in ("pv_systems", "loads"):
+        for table in tables.get(kind, ()):
+            _inline_series(table, path.parent)
+    parsed = parse_as(ExperimentFile, tables, str(path))
+    circuit = (path.parent / parsed.feeder.circuit).resolve()
+    if not circuit.is_file():
+        raise MissingDataError(f"{path}: [feeder] circuit names {circuit}, which is not a file; correct the path")
+    try:
+        return _assemble(parsed, replace(parsed.feeder, circuit=str(circuit)))
+    except InvalidSettingError as error:
+        raise DataFileError(f"{path}: {error}") from None
+
+
+def _assemble(parsed: ExperimentFile, feeder: Feeder) -> Experiment:
+    own = {spec.label: spec for spec in parsed.models}
+    labels = dict.fromkeys(deployment.label for site in parsed.sites for deployment in site.models)
+    return Experiment(
+        feeder=feeder,
+        sites=parsed.sites,
+        pv_systems=parsed.pv_systems,
+        loads=parsed.loads,
+        models=tuple(own[label] if label in own else shipped_model(label).spec for label in labels),
+        overlay=parsed.overlay,
+        limits=parsed.limits,
+        ofo=parsed.ofo,
+        datacenter=parsed.datacenter,
+        randomize_ramps_default=parsed.build.randomize_ramps,
+    )
+
+
+def _inline_series(table: dict[str, Any], folder: Path) -> None:
+    """Replace `series_csv = "name.csv"` by the series in that file, so that the parsed value is complete."""
+    name = table.pop("series_csv", None)
+    if name is None:
+        return
+    path = folder / str(name)
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            rows = list(csv.reader(stream))[1:]
+        times, powers = zip(*((float(time), float(power)) for time, power in rows), strict=True)
+    except FileNotFoundError:
+        raise MissingDataError(f"{path}: no such file; series_csv names it") from None
+    except ValueError as error:
+        message = "expected a header line and two columns, time (s) and power (kW per phase)"
+        raise DataFileError(f"{path}: {error}; {message}") from None
+    table["series"] = {"time_s": times, "kw_per_phase": powers}

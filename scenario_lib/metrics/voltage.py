@@ -1,0 +1,61 @@
+"""Voltage arrays in, numbers out: how far and how long a feeder is outside its limits.
+
+A violation is linear in the measures of the integral, as openg2g's voltage metrics have it, and squared in the
+penalty trace, which trainers are rewarded against.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scenario_lib.feeders.feeder import Limits
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class VoltageMeasures:
+    """Measures of one rollout over all counted bus-phases.
+
+    Attributes:
+        integral_pu_s: Sum over time and bus-phases of the distance outside the limits (pu s).
+        violation_time_s: Seconds with any bus-phase outside.
+        undervoltage_time_s, overvoltage_time_s: Seconds with any below, or any above; they may overlap.
+        worst_v_min_pu, worst_v_max_pu: Lowest and highest voltage.
+    """
+
+    integral_pu_s: float
+    violation_time_s: float
+    undervoltage_time_s: float
+    overvoltage_time_s: float
+    worst_v_min_pu: float
+    worst_v_max_pu: float
+
+
+def measure_voltages(voltages_pu: Array, limits: Limits, dt_s: float = 1.0) -> VoltageMeasures:
+    """Measures of a rollout.
+
+    Args:
+        voltages_pu: Shape (T, N).
+        limits: Band outside which a bus-phase is in violation.
+        dt_s: Length of a step (s).
+    """
+    under = np.maximum(limits.v_min_pu - voltages_pu, 0.0)
+    over = np.maximum(voltages_pu - limits.v_max_pu, 0.0)
+    outside = np.sum(under + over, axis=1)
+    return VoltageMeasures(
+        integral_pu_s=float(np.sum(outside * dt_s)),
+        violation_time_s=float(np.count_nonzero(outside > 0.0) * dt_s),
+        undervoltage_time_s=float(np.count_nonzero(np.any(under > 0.0, axis=1)) * dt_s),
+        overvoltage_time_s=float(np.count_nonzero(np.any(over > 0.0, axis=1)) * dt_s),
+        worst_v_min_pu=float(np.min(voltages_pu)),
+        worst_v_max_pu=float(np.max(voltages_pu)),
+    )
+
+
+def penalty_trace(voltages_pu: Array, limits: Limits) -> Array:
+    """Sum over bus-phases of the squared violation (pu^2) at every step, shape (T,)."""
+    under = np.maximum(limits.v_min_pu - voltages_pu, 0.0)
+    over = np.maximum(voltages_pu - limits.v_max_pu, 0.0)
+    return np.asarray(np.sum(under**2 + over**2, axis=1))

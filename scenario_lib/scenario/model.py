@@ -1,0 +1,172 @@
+"""The scenario: one simulated hour as drawn, in numbers only.
+
+`Scenario.to_dict` is the contract with libraries that openg2g's example writes; `canonical.py` adds what that form
+leaves out and makes the digest.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scenario_lib.feeders.experiment import TrainingJob
+from scenario_lib.feeders.sites import Site
+from scenario_lib.scenario.curves import Array
+from scenario_lib.scenario.profiles import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioPower:
+    """A PV system or a load of one scenario: where it is, its peak, and its profile in time.
+
+    Attributes:
+        peak_kw_per_phase: Drawn peak (kW per phase).
+        t_shift_s, time_warp: The profile is evaluated at (t - t_shift_s) / time_warp, unless it is a sampled one.
+    """
+
+    bus: str
+    bus_kv: float
+    peak_kw_per_phase: float
+    power_factor: float
+    t_shift_s: float
+    time_warp: float
+    profile: Profile
+
+    def kw_per_phase(self, t: ArrayLike) -> Array:
+        """Power (kW per phase) at times t (s), an array of the shape of t; generation is positive for PV systems."""
+        times = np.asarray(t, float)
+        if self.profile.follows_time_shift:
+            times = (times - self.t_shift_s) / self.time_warp
+        return self.profile.kw_per_phase(times, self.peak_kw_per_phase)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stored form; `peak_kw` there is per phase too."""
+        return {
+            "bus": self.bus,
+            "bus_kv": self.bus_kv,
+            "peak_kw": self.peak_kw_per_phase,
+            "peak_t_shift_s": self.t_shift_s,
+            "time_warp": self.time_warp,
+            "profile_kind": self.profile.kind,
+            "profile_params": self.profile.params(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """The training overlay as drawn: the job and the factor on its peak power."""
+
+    job: TrainingJob
+    intensity: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "n_gpus": self.job.n_gpus,
+            "target_peak_W_per_gpu": self.job.target_peak_w_per_gpu,
+            "intensity": self.intensity,
+            "t_start": self.job.t_start_s,
+            "t_end": self.job.t_end_s,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioParams:
+    """The draws that concern the scenario as a whole; names as libraries store them."""
+
+    pv_scale: float
+    load_scale: float
+    pv_t_shift_s: float
+    tvl_t_shift_s: float
+    pv_warp: float
+    tvl_warp: float
+    training_overlay: Overlay | None
+    initial_batch_sizes: dict[str, int]
+    randomization_profile: bool
+    tvl_profile_kind: str
+    tvl_profile_params: dict[str, Any] | None
+
+    def to_dict(self) -> dict[str, Any]:
+        overlay = self.training_overlay
+        return {
+            "pv_scale": self.pv_scale,
+            "load_scale": self.load_scale,
+            "pv_t_shift_s": self.pv_t_shift_s,
+            "tvl_t_shift_s": self.tvl_t_shift_s,
+            "pv_warp": self.pv_warp,
+            "tvl_warp": self.tvl_warp,
+            "training_overlay": None if overlay is None else overlay.to_dict(),
+            "initial_batch_sizes": dict(self.initial_batch_sizes),
+            "randomization_profile": self.randomization_profile,
+            "tvl_profile_kind": self.tvl_profile_kind,
+            "tvl_profile_params": self.tvl_profile_params,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One simulated hour on one feeder, a pure function of (experiment, settings, seed).
+
+    Attributes:
+        sites: Datacenter sites with the drawn ramps, seeds and initial batch sizes, in the experiment's order.
+        pv_systems, tvl: PV systems and time-varying loads, in the experiment's order.
+        params: Draws that concern the scenario as a whole.
+    """
+
+    seed: int
+    sites: tuple[Site, ...]
+    pv_systems: tuple[ScenarioPower, ...]
+    tvl: tuple[ScenarioPower, ...]
+    params: ScenarioParams
+
+    @property
+    def dc_sites(self) -> dict[str, Site]:
+        """The sites by name."""
+        return {site.name: site for site in self.sites}
+
+    @property
+    def training_run(self) -> TrainingJob | None:
+        """The training job on the first site, if there is one."""
+        overlay = self.params.training_overlay
+        return None if overlay is None else overlay.job
+
+    def to_dict(self) -> dict[str, Any]:
+        """The scenario as plain values, as libraries and the command line show it."""
+        job = self.training_run
+        return {
+            "seed": self.seed,
+            "dc_sites": {site.name: _site_to_dict(site) for site in self.sites},
+            "pv_systems": [system.to_dict() for system in self.pv_systems],
+            "tvl": [load.to_dict() for load in self.tvl],
+            "training_run": None if job is None else [_job_to_dict(job)],
+            "params": self.params.to_dict(),
+        }
+
+
+def _site_to_dict(site: Site) -> dict[str, Any]:
+    return {
+        "bus": site.bus,
+        "bus_kv": site.bus_kv,
+        "base_kw_per_phase": site.base_kw_per_phase,
+        "total_gpu_capacity": site.total_gpu_capacity,
+        "seed": site.seed,
+        "connection_type": site.connection_type,
+        "models": [
+            {
+                "label": model.label,
+                "initial_batch_size": model.initial_batch_size,
+                "initial_replicas": model.replicas,
+                "ramps": [[ramp.target_replicas, ramp.t_start_s, ramp.t_end_s] for ramp in model.ramps],
+            }
+            for model in site.models
+        ],
+    }
+
+
+def _job_to_dict(job: TrainingJob) -> dict[str, Any]:
+    return {
+        "n_gpus": job.n_gpus,
+        "target_peak_W_per_gpu": job.target_peak_w_per_gpu,
+        "t_start": job.t_start_s,
+        "t_end": job.t_end_s,
+    }

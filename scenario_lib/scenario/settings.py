@@ -1,0 +1,178 @@
+"""How scenarios are drawn: one frozen value with every knob of the randomisation.
+
+The flat names and defaults are openg2g's, so that a library written by its example names the same settings. A knob
+with a lower and an upper end is one `Range` here and two names there (`pv_scale` is `pv_scale_min`, `pv_scale_max`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+from scenario_lib.errors import InvalidSettingError
+from scenario_lib.feeders.checks import refuse, require_at_least, require_between, require_count, require_finite
+from scenario_lib.feeders.experiment import DURATION_S
+from scenario_lib.scenario.shapes import LOAD_SHAPES, PV_SHAPES
+
+
+class Range(NamedTuple):
+    """Ends of a uniform draw; equal ends are allowed."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What both ends of one `Range` setting may be."""
+
+    low: float
+    high: float = float("inf")
+
+
+_RANGE_BOUNDS = {
+    "pv_scale": Bounds(0),
+    "load_scale": Bounds(0),
+    "pv_warp": Bounds(0.01),
+    "tvl_warp": Bounds(0.01),
+    "overlay_intensity": Bounds(0.01),
+    "overlay_gpu_frac": Bounds(0),
+    "ramp_up_frac": Bounds(0),
+    "ramp_down_frac": Bounds(0, 1),
+    "ramp_frac": Bounds(0, 1),
+    "ramp_start": Bounds(0, DURATION_S),
+    "ramp_dur": Bounds(0),
+    "pv_baseline": Bounds(0),
+    "pv_cloud_depth": Bounds(0, 1),
+    "pv_cloud_width": Bounds(1e-6),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RandomizationSettings:
+    """Settings of `randomize_scenario`; every combination is checked on construction.
+
+    Attributes:
+        randomization_profile: True for the broad profile, False for the narrow one.
+        randomize_ramps: Draw inference ramps; otherwise sites keep their own.
+        pv_scale, load_scale: Factor on all PV or load peaks (broad).
+        pv_t_shift_max_s, tvl_t_shift_max_s: Largest time shift of PV or load profiles, either way (s).
+        pv_warp, tvl_warp: Factor on the time axis of PV or load profiles.
+        overlay_prob: Probability of the training overlay (broad), if the experiment has one.
+        overlay_intensity: Factor on the training job's peak power per GPU.
+        overlay_gpu_frac: Fraction of the training job's GPUs.
+        n_ramps_per_site_choices: Numbers of ramps among which each site's is picked.
+        ramp_up_prob: Probability that a ramp goes up, where GPUs are free.
+        ramp_up_frac, ramp_down_frac: Fraction of the initial replicas that a ramp goes to.
+        ramp_start, ramp_dur: Start and duration of ramps (s).
+        ramp_frac: As `ramp_down_frac`, for the narrow profile.
+        randomize_pv_profile, randomize_tvl_profile: Sample a profile instead of the analytic one.
+        pv_shape_choices, tvl_shape_choices: Shapes of sampled profiles.
+        pv_baseline: Level of a flat sampled PV profile, as a fraction of its peak.
+        pv_cloud_count_max: Most clouds on a sampled PV profile.
+        pv_cloud_depth, pv_cloud_width: Depth (fraction of the peak) and half width (s) of a cloud.
+
+    Raises:
+        InvalidSettingError: Naming the setting, its value, and what is allowed.
+    """
+
+    randomization_profile: bool = True
+    randomize_ramps: bool = True
+    pv_scale: Range = Range(0.5, 2.0)
+    load_scale: Range = Range(0.5, 2.0)
+    pv_t_shift_max_s: float = 0.0
+    tvl_t_shift_max_s: float = 0.0
+    pv_warp: Range = Range(1.0, 1.0)
+    tvl_warp: Range = Range(1.0, 1.0)
+    overlay_prob: float = 1.0
+    overlay_intensity: Range = Range(1.0, 1.0)
+    overlay_gpu_frac: Range = Range(0.85, 1.0)
+    n_ramps_per_site_choices: tuple[int, ...] = (1,)
+    ramp_up_prob: float = 0.0
+    ramp_up_frac: Range = Range(1.05, 1.5)
+    ramp_down_frac: Range = Range(0.5, 0.85)
+    ramp_start: Range = Range(500.0, 3000.0)
+    ramp_dur: Range = Range(300.0, 800.0)
+    ramp_frac: Range = Range(0.15, 0.3)
+    randomize_pv_profile: bool = False
+    randomize_tvl_profile: bool = False
+    pv_baseline: Range = Range(0.75, 0.95)
+    pv_cloud_count_max: int = 3
+    pv_cloud_depth: Range = Range(0.30, 0.70)
+    pv_cloud_width: Range = Range(60.0, 300.0)
+    pv_shape_choices: tuple[str, ...] = tuple(PV_SHAPES)
+    tvl_shape_choices: tuple[str, ...] = tuple(LOAD_SHAPES)
+
+    def __post_init__(self) -> None:
+        for name, bounds in _RANGE_BOUNDS.items():
+            _check_range(name, getattr(self, name), bounds)
+        for name in ("randomization_profile", "randomize_ramps", "randomize_pv_profile", "randomize_tvl_profile"):
+            if not isinstance(getattr(self, name), bool):
+                raise refuse(name, getattr(self, name), "true or false")
+        for name in ("overlay_prob", "ramp_up_prob"):
+            require_between(name, getattr(self, name), 0, 1)
+        for name in ("pv_t_shift_max_s", "tvl_t_shift_max_s"):
+            require_at_least(name, getattr(self, name), 0)
+        require_count("pv_cloud_count_max", self.pv_cloud_count_max, 0)
+        _check_choices("n_ramps_per_site_choices", self.n_ramps_per_site_choices)
+        for count in self.n_ramps_per_site_choices:
+            require_count("n_ramps_per_site_choices", count, 0)
+        _check_shapes("pv_shape_choices", self.pv_shape_choices, PV_SHAPES)
+        _check_shapes("tvl_shape_choices", self.tvl_shape_choices, LOAD_SHAPES)
+
+    @classmethod
+    def from_openg2g(cls, flat: Mapping[str, Any]) -> "RandomizationSettings":
+        """Settings from openg2g's flat names (a library's `randomize_kwargs`, a recipe's `[randomization]`).
+
+        Names left out keep their defaults.
+
+        Raises:
+            InvalidSettingError: An unknown name, or a value that is not allowed.
+        """
+        given = dict(flat)
+        values: dict[str, Any] = {}
+        for field in fields(cls):
+            if isinstance(field.default, Range):
+                low, high = f"{field.name}_min", f"{field.name}_max"
+                values[field.name] = Range(given.pop(low, field.default.low), given.pop(high, field.default.high))
+            elif field.name in given:
+                value = given.pop(field.name)
+                values[field.name] = tuple(value) if isinstance(value, list) else value
+        if given:
+            known = ", ".join(cls().to_openg2g())
+            raise InvalidSettingError(f"unknown randomisation settings: {', '.join(sorted(given))}; known are {known}")
+        return cls(**values)
+
+    def to_openg2g(self) -> dict[str, Any]:
+        """The settings by openg2g's flat names, tuples as lists, ready for JSON."""
+        flat: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Range):
+                flat[f"{field.name}_min"], flat[f"{field.name}_max"] = float(value.low), float(value.high)
+            else:
+                flat[field.name] = list(value) if isinstance(value, tuple) else value
+        return flat
+
+
+def _check_range(name: str, value: Range, bounds: Bounds) -> None:
+    try:
+        low, high = value
+    except (TypeError, ValueError):
+        raise refuse(name, value, "a pair (low, high)") from None
+    for end, end_value in (("min", low), ("max", high)):
+        require_finite(f"{name}_{end}", end_value)
+        require_between(f"{name}_{end}", end_value, bounds.low, bounds.high)
+    if high < low:
+        raise refuse(f"{name}_min, {name}_max", (low, high), "a lower end that is not above the upper end")
+
+
+def _check_choices(name: str, choices: object) -> None:
+    if not isinstance(choices, tuple) or not choices:
+        raise refuse(name, choices, "a list with at least one entry")
+
+
+def _check_shapes(name: str, choices: tuple[str, ...], known: Mapping[str, object]) -> None:
+    _check_choices(name, choices)
+    for shape in choices:
+        if shape not in known:
+            raise refuse(name, shape, f"one of {', '.join(known)}")

@@ -1,0 +1,108 @@
+"""What rollouts need beyond the scenario: power templates, latency fits, logistic fits, the training trace.
+
+Read from a spec cache in openg2g's layout (the shipped synthetic one, or a user's own), once per process.
+"""
+
+import functools
+import hashlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from openg2g.controller.ofo import LogisticModelStore
+from openg2g.datacenter.config import InferenceModelSpec
+from openg2g.datacenter.workloads.inference import InferenceData
+from openg2g.datacenter.workloads.training import TrainingTrace
+
+from scenario_lib.errors import DataFileError, MissingDataError
+from scenario_lib.feeders.data_files import data_dir
+from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.feeders.models import ModelSpec
+from scenario_lib.simulation.training_trace import make_training_trace
+
+_DIGESTED_FILES = ("trace.csv", "itl_fit.json", "logistic_fit.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Assets:
+    """Loaded data of one experiment's models.
+
+    Attributes:
+        inference: Power templates (1 s) and latency mixtures of all models.
+        logistic: Power, latency and throughput fits, which the OFO controller differentiates.
+        training_trace: Single-GPU trace that a training job scales.
+    """
+
+    inference: InferenceData
+    logistic: LogisticModelStore
+    training_trace: TrainingTrace
+
+
+def openg2g_spec(spec: ModelSpec) -> InferenceModelSpec:
+    """The same model specification as openg2g's type."""
+    fields = asdict(spec)
+    return InferenceModelSpec(model_label=fields.pop("label"), **fields)
+
+
+def specs_folder(specs_dir: str | Path | None) -> Path:
+    """The spec cache to read: the given one, or the shipped synthetic one."""
+    folder = data_dir() / "specs" if specs_dir is None else Path(specs_dir).resolve()
+    if not folder.is_dir():
+        raise MissingDataError(f"{folder}: no such directory; --specs-dir expects a spec cache in openg2g's layout")
+    return folder
+
+
+def load_assets(experiment: Experiment, specs_dir: str | Path | None = None) -> Assets:
+    """Data of the experiment's models, cached in this process.
+
+    Raises:
+        MissingDataError: No cache directory, or none for one of the models.
+        DataFileError: A file of the cache cannot be read, or lacks a feasible batch size.
+    """
+    return _load(experiment.models, specs_folder(specs_dir), experiment.datacenter.template_duration_s)
+
+
+@functools.lru_cache(maxsize=4)
+def _load(models: tuple[ModelSpec, ...], folder: Path, duration_s: float) -> Assets:
+    for spec in models:
+        _require_files(folder, spec)
+    specs = tuple(openg2g_spec(spec) for spec in models)
+    try:
+        inference = InferenceData.load(folder, specs, duration_s=duration_s, dt_s=1)
+        logistic = LogisticModelStore.load(folder, specs)
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataFileError(f"{folder}: a spec cache file cannot be read ({error}); generate the cache again") from None
+    for spec in models:
+        _require_batch_sizes(folder, spec, inference)
+    return Assets(inference, logistic, make_training_trace())
+
+
+def _require_files(folder: Path, spec: ModelSpec) -> None:
+    for name in _DIGESTED_FILES:
+        path = folder / spec.cache_hash() / name
+        if not path.is_file():
+            raise MissingDataError(
+                f"{path}: no such file; the spec cache has no data for model {spec.label}. Obtain them with "
+                f"'scenario-lib data fetch', or leave --specs-dir away to use the shipped synthetic traces"
+            )
+
+
+def _require_batch_sizes(folder: Path, spec: ModelSpec, inference: InferenceData) -> None:
+    have = set(inference.power_templates.batch_sizes(spec.label)) & set(inference.itl_fits.distributions[spec.label])
+    missing = sorted(set(spec.feasible_batch_sizes) - have)
+    if missing:
+        raise DataFileError(
+            f"{folder / spec.cache_hash()}: no power trace or latency fit of {spec.label} at batch sizes {missing}; "
+            f"expected all of {list(spec.feasible_batch_sizes)}"
+        )
+
+
+def assets_digest(models: tuple[ModelSpec, ...], specs_dir: str | Path | None = None) -> str:
+    """SHA-256 over the cache files that rollouts of these models read, manifests apart (they carry dates)."""
+    folder = specs_folder(specs_dir)
+    digest = hashlib.sha256()
+    for spec in models:
+        _require_files(folder, spec)
+        for name in _DIGESTED_FILES:
+            digest.update(f"{spec.cache_hash()}/{name}\n".encode())
+            digest.update(hashlib.sha256((folder / spec.cache_hash() / name).read_bytes()).digest())
+    return digest.hexdigest()

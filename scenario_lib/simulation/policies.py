@@ -1,0 +1,87 @@
+"""Who sets batch sizes during a rollout: nobody, openg2g's OFO controller, or its rule-based one."""
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any
+
+from openg2g.controller.ofo import OFOBatchSizeController, OFOConfig
+from openg2g.controller.rule_based import RuleBasedBatchSizeController, RuleBasedConfig
+
+from scenario_lib.errors import UnknownNameError
+from scenario_lib.feeders.experiment import Experiment, OFOTuning
+from scenario_lib.feeders.sites import Site
+from scenario_lib.simulation.assets import Assets, openg2g_spec
+from scenario_lib.simulation.datacenters import ScenarioDatacenter
+from scenario_lib.simulation.grid import ScenarioGrid
+
+Controller = Any
+MakeController = Callable[[Site, ScenarioDatacenter, ScenarioGrid, Experiment, Assets], Controller]
+
+_SCREENING_SENSITIVITY_INTERVAL_S = 300
+_SCREENING_W_THROUGHPUT = 1e-4
+
+
+def screening_tuning(experiment: Experiment) -> OFOTuning:
+    """The experiment's OFO tuning with what screening sets for itself, on every feeder alike."""
+    return replace(
+        experiment.ofo,
+        sensitivity_update_interval=_SCREENING_SENSITIVITY_INTERVAL_S,
+        w_throughput=_SCREENING_W_THROUGHPUT,
+    )
+
+
+def _ofo(
+    site: Site, datacenter: ScenarioDatacenter, grid: ScenarioGrid, experiment: Experiment, assets: Assets
+) -> Controller:
+    return OFOBatchSizeController(
+        tuple(openg2g_spec(spec) for spec in experiment.site_models(site)),
+        datacenter=datacenter,
+        grid=grid,
+        models=assets.logistic,
+        config=OFOConfig(**asdict(screening_tuning(experiment))),
+        initial_batch_sizes={model.label: model.initial_batch_size for model in site.models},
+    )
+
+
+def _rule_based(
+    site: Site, datacenter: ScenarioDatacenter, grid: ScenarioGrid, experiment: Experiment, assets: Assets
+) -> Controller:
+    del assets  # it decides from voltages and latency alone
+    limits = experiment.limits
+    zone = experiment.feeder.zones.get(site.name)
+    return RuleBasedBatchSizeController(
+        tuple(openg2g_spec(spec) for spec in experiment.site_models(site)),
+        datacenter=datacenter,
+        grid=grid,
+        config=RuleBasedConfig(v_min=limits.v_min_pu, v_max=limits.v_max_pu),
+        exclude_buses=experiment.feeder.exclude_buses,
+        zone_buses=zone,
+        initial_batch_sizes={model.label: model.initial_batch_size for model in site.models},
+    )
+
+
+_MAKERS: dict[str, MakeController | None] = {"none": None, "ofo": _ofo, "rule-based": _rule_based}
+
+POLICIES = tuple(_MAKERS)
+"""Names of the policies: "none" (the baseline), "ofo", "rule-based"."""
+
+
+def build_controllers(
+    policy: str,
+    sites: tuple[Site, ...],
+    datacenters: dict[str, ScenarioDatacenter],
+    grid: ScenarioGrid,
+    experiment: Experiment,
+    assets: Assets,
+) -> list[Controller]:
+    """One controller per site, in site order; none for the baseline.
+
+    Raises:
+        UnknownNameError: No policy of that name.
+    """
+    if policy not in _MAKERS:
+        raise UnknownNameError(f"policy {policy!r} is not known; expected one of {', '.join(POLICIES)}")
+    make = _MAKERS[policy]
+    if make is None:
+        return []
+    return [make(site, datacenters[site.name], grid, experiment, assets) for site in sites]

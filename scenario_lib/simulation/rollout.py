@@ -1,0 +1,116 @@
+"""One rollout: a scenario under a policy, second by second, as arrays.
+
+This is the reference engine: openg2g's datacenter and controllers on OpenDSS, assembled here and nowhere else.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from openg2g.coordinator import Coordinator
+
+from scenario_lib.feeders.experiment import DURATION_S, Experiment
+from scenario_lib.scenario.curves import Array
+from scenario_lib.scenario.model import Scenario
+from scenario_lib.simulation.assets import Assets
+from scenario_lib.simulation.datacenters import ScenarioDatacenter, build_datacenters
+from scenario_lib.simulation.grid import ScenarioGrid
+from scenario_lib.simulation.policies import Controller, build_controllers
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """What one rollout did; T seconds, N bus-phases, S sites, M deployed models.
+
+    Attributes:
+        policy: Who set batch sizes.
+        bus_phases: The N (bus, phase) pairs that voltages are of; excluded buses are not among them.
+        site_names: The S sites, in the scenario's order.
+        model_labels: The M (site, model label) pairs, site by site.
+        voltages_pu: Shape (T, N).
+        power_w: Power of each site and phase (W), shape (T, S, 3).
+        batch_sizes: Batch size in use, shape (T, M).
+        active_replicas: Replicas of whole servers in use, shape (T, M).
+        itl_s: Observed inter-token latency (s), shape (T, M); NaN where no replica runs.
+    """
+
+    policy: str
+    bus_phases: tuple[tuple[str, int], ...]
+    site_names: tuple[str, ...]
+    model_labels: tuple[tuple[str, str], ...]
+    voltages_pu: Array
+    power_w: Array
+    batch_sizes: NDArray[np.int64]
+    active_replicas: NDArray[np.int64]
+    itl_s: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """openg2g's parts of one rollout, assembled and not yet started."""
+
+    datacenters: dict[str, ScenarioDatacenter]
+    grid: ScenarioGrid
+    controllers: Sequence[Controller]
+
+
+def build_simulation(
+    scenario: Scenario, experiment: Experiment, assets: Assets, policy: str = "none", n_steps: int = DURATION_S
+) -> Simulation:
+    """Assemble datacenters, grid and controllers of one rollout."""
+    datacenters = build_datacenters(scenario, experiment, assets)
+    grid = ScenarioGrid(experiment.feeder, scenario, n_steps)
+    for site in scenario.sites:
+        grid.attach_dc(
+            datacenters[site.name],
+            bus=site.bus,
+            connection_type=site.connection_type,
+            power_factor=experiment.datacenter.power_factor,
+        )
+    controllers = build_controllers(policy, scenario.sites, datacenters, grid, experiment, assets)
+    return Simulation(datacenters, grid, controllers)
+
+
+def run_rollout(
+    scenario: Scenario, experiment: Experiment, assets: Assets, policy: str = "none", n_steps: int = DURATION_S
+) -> Rollout:
+    """Simulate a scenario under a policy for `n_steps` seconds.
+
+    Raises:
+        PowerFlowError: OpenDSS did not converge; the error has the second.
+        UnknownNameError: No policy of that name.
+        ValueError, RuntimeError: From openg2g, where a drawn ramp needs more GPUs than its site has.
+    """
+    simulation = build_simulation(scenario, experiment, assets, policy, n_steps)
+    coordinator = Coordinator(
+        datacenters=list(simulation.datacenters.values()),
+        grid=simulation.grid,
+        controllers=simulation.controllers,
+        total_duration_s=n_steps,
+    )
+    return _record(coordinator.run_iter(), simulation, policy, n_steps)
+
+
+def _record(ticks: Iterable[object], simulation: Simulation, policy: str, n_steps: int) -> Rollout:
+    grid, datacenters = simulation.grid, simulation.datacenters
+    labels = tuple((name, spec.model_label) for name, dc in datacenters.items() for spec in dc._models)
+    bus_phases: tuple[tuple[str, int], ...] = ()
+    voltages = np.empty((n_steps, 0))
+    power = np.empty((n_steps, len(datacenters), 3))
+    batches = np.empty((n_steps, len(labels)), dtype=np.int64)
+    replicas = np.empty_like(batches)
+    latency = np.empty((n_steps, len(labels)))
+    for step, _ in enumerate(ticks):
+        if step == 0:
+            bus_phases = tuple((str(bus), int(phase)) for bus, phase in grid.v_index)
+            voltages = np.empty((n_steps, len(bus_phases)))
+        voltages[step] = grid.recorded_voltages()
+        states = {name: datacenter.state for name, datacenter in datacenters.items()}
+        for position, state in enumerate(states.values()):
+            power[step, position] = state.power_w.a, state.power_w.b, state.power_w.c
+        for column, (name, label) in enumerate(labels):
+            batches[step, column] = states[name].batch_size_by_model[label]
+            replicas[step, column] = states[name].active_replicas_by_model[label]
+            latency[step, column] = states[name].observed_itl_s_by_model[label]
+    return Rollout(policy, bus_phases, tuple(datacenters), labels, voltages, power, batches, replicas, latency)
