@@ -16,7 +16,6 @@ from scenario_lib.feeders.checks import (
 )
 
 
-
 @dataclass(frozen=True, slots=True)
 class PowerSeries:
     """A measured or made profile: kW per phase at rising times, linear in between, end values held."""

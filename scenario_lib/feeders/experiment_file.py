@@ -6,7 +6,6 @@ label) or described under `[[models]]`.
 """
 
 import csv
-import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from scenario_lib.feeders.checks import STRICT
 from scenario_lib.feeders.experiment import Experiment, OFOTuning, TrainingJob
 from scenario_lib.feeders.feeder import Feeder, Limits
 from scenario_lib.feeders.models import ModelSpec, shipped_model
-from scenario_lib.feeders.parsing import parse_as
+from scenario_lib.feeders.parsing import parse_as, read_toml
 from scenario_lib.feeders.sites import DatacenterPhysics, Site
 
 
@@ -46,21 +45,6 @@ class ExperimentFile:
     datacenter: DatacenterPhysics = DatacenterPhysics()
     build: BuildDefaults = BuildDefaults()
     models: tuple[ModelSpec, ...] = ()
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Tables of a TOML file.
-
-    Raises:
-        MissingDataError: No such file.
-        DataFileError: Not TOML, or not UTF-8.
-    """
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-        raise MissingDataError(f"{path}: no such file; give the path of a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataFileError(f"{path}: not a TOML file ({error}); correct it there") from None
 
 
 def read_experiment(path: Path) -> Experiment:

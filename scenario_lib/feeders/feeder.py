@@ -6,7 +6,6 @@ from typing import ClassVar
 from scenario_lib.feeders.checks import STRICT, refuse, require_between, require_finite, require_positive
 
 
-
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Voltage band (pu) outside which a bus-phase is in violation; ANSI C84.1 Range A by default."""

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import ClassVar
 
 from scenario_lib.feeders.checks import (
     STRICT,
@@ -24,18 +24,6 @@ AUTOCORRELATION_LAGS_S = (1, 5, 30)
 _WEIGHT_SUM_TOLERANCE = 1e-6
 
 
-class _NoConversion:
-    """Marks a field for pydantic: "8" or true in a file is refused, not converted."""
-
-    @staticmethod
-    def __get_pydantic_core_schema__(source: Any, handler: Any) -> Any:
-        return {**handler(source), "strict": True}
-
-
-Whole = Annotated[int, _NoConversion]
-Number = Annotated[float, _NoConversion]
-
-
 @dataclass(frozen=True, slots=True)
 class LogisticFit:
     """A figure of one replica over its batch size: b0 + L / (1 + exp(-k (x - x0))) with x = log2(batch size).
@@ -49,10 +37,10 @@ class LogisticFit:
 
     __pydantic_config__: ClassVar[dict[str, object]] = STRICT
 
-    L: Number
-    x0: Number
-    k: Number
-    b0: Number
+    L: float
+    x0: float
+    k: float
+    b0: float
 
     def __post_init__(self) -> None:
         for field in ("L", "x0", "b0"):
@@ -96,14 +84,14 @@ class ITLMixture:
 
     __pydantic_config__: ClassVar[dict[str, object]] = STRICT
 
-    batch_size: Whole
-    loc: Number
-    pi_steady: Number
-    sigma_steady: Number
-    scale_steady: Number
-    pi_stall: Number
-    sigma_stall: Number
-    scale_stall: Number
+    batch_size: int
+    loc: float
+    pi_steady: float
+    sigma_steady: float
+    scale_steady: float
+    pi_stall: float
+    sigma_stall: float
+    scale_stall: float
 
     def __post_init__(self) -> None:
         require_count("batch_size", self.batch_size, 1)
@@ -133,18 +121,18 @@ class PowerTraceStatistics:
 
     __pydantic_config__: ClassVar[dict[str, object]] = STRICT
 
-    batch_size: Whole
-    duration_s: Number
-    mean_w_per_gpu: Number
-    std_w_per_gpu: Number
-    p01_w_per_gpu: Number
-    p10_w_per_gpu: Number
-    p50_w_per_gpu: Number
-    p90_w_per_gpu: Number
-    p99_w_per_gpu: Number
-    autocorr_1s: Number
-    autocorr_5s: Number
-    autocorr_30s: Number
+    batch_size: int
+    duration_s: float
+    mean_w_per_gpu: float
+    std_w_per_gpu: float
+    p01_w_per_gpu: float
+    p10_w_per_gpu: float
+    p50_w_per_gpu: float
+    p90_w_per_gpu: float
+    p99_w_per_gpu: float
+    autocorr_1s: float
+    autocorr_5s: float
+    autocorr_30s: float
 
     def __post_init__(self) -> None:
         require_count("batch_size", self.batch_size, 1)

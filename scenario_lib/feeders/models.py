@@ -6,7 +6,6 @@ types and fields here and in `measurements`. Neither numpy nor openg2g is loaded
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,18 +13,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
 
-from scenario_lib.errors import DataFileError, MissingDataError, UnknownNameError
+from scenario_lib.errors import UnknownNameError
 from scenario_lib.feeders.checks import STRICT, refuse, require_count, require_positive
 from scenario_lib.feeders.data_files import data_dir
 from scenario_lib.feeders.measurements import (
     ITLMixture,
     LogisticFit,
     LogisticFits,
-    Number,
     PowerTraceStatistics,
-    Whole,
 )
-from scenario_lib.feeders.parsing import parse_as
+from scenario_lib.feeders.parsing import parse_as, read_toml
 
 __all__ = [
     "ITLMixture",
@@ -69,13 +66,13 @@ class ModelSpec:
     gpu_model: str
     task: str
     precision: str
-    gpus_per_replica: Whole
-    tensor_parallel: Whole
-    expert_parallel: Whole
-    itl_deadline_s: Number
-    batch_sizes: tuple[Whole, ...]
-    feasible_batch_sizes: tuple[Whole, ...]
-    fit_exclude_batch_sizes: tuple[Whole, ...] = ()
+    gpus_per_replica: int
+    tensor_parallel: int
+    expert_parallel: int
+    itl_deadline_s: float
+    batch_sizes: tuple[int, ...]
+    feasible_batch_sizes: tuple[int, ...]
+    fit_exclude_batch_sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for field in ("label", "model_id", "gpu_model", "task", "precision"):
@@ -147,13 +144,7 @@ def load_model(path: Path) -> ModelData:
         MissingDataError: No such file.
         DataFileError: Not TOML, or a table, key or value is not what it should be; names the file and the field.
     """
-    try:
-        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-        raise MissingDataError(f"{path}: no such file; give the path of a model's TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataFileError(f"{path}: not a TOML file ({error}); correct it there") from None
-    return parse_as(ModelData, tables, str(path))
+    return parse_as(ModelData, read_toml(Path(path)), str(path))
 
 
 @cache

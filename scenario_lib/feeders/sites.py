@@ -15,7 +15,6 @@ from scenario_lib.feeders.checks import (
     require_positive,
 )
 
-
 # OpenDSS element names are made of site names.
 _SAFE_SITE_NAME = re.compile(r"[A-Za-z0-9_-]+")
 

@@ -57,9 +57,7 @@ def _with_ramps(site: Site, windows: Sequence[RampWindow], whole: Whole, rng: Ge
 
 
 def _ramped(model: ModelDeployment, windows: Sequence[RampWindow], whole: Whole) -> ModelDeployment:
-    ramps = [
-        Ramp(max(1, whole(window.fraction * model.replicas)), window.start_s, window.end_s) for window in windows
-    ]
+    ramps = [Ramp(max(1, whole(window.fraction * model.replicas)), window.start_s, window.end_s) for window in windows]
     return replace(model, ramps=tuple(ramps))
 
 

@@ -34,9 +34,7 @@ class TimeShape:
     warp: float = 1.0
 
 
-def randomize_scenario(
-    seed: int, *, experiment: Experiment, settings: RandomizationSettings | None = None
-) -> Scenario:
+def randomize_scenario(seed: int, *, experiment: Experiment, settings: RandomizationSettings | None = None) -> Scenario:
     """The scenario that `seed` means on this experiment under these settings.
 
     Args:

@@ -87,7 +87,5 @@ def _schedule(model: ModelDeployment) -> ReplicaSchedule:
 def _training(job: TrainingJob | None, assets: Assets) -> TrainingSchedule:
     if job is None or job.n_gpus == 0:
         return TrainingSchedule()
-    run = TrainingRun(
-        n_gpus=job.n_gpus, trace=assets.training_trace, target_peak_W_per_gpu=job.target_peak_w_per_gpu
-    )
+    run = TrainingRun(n_gpus=job.n_gpus, trace=assets.training_trace, target_peak_W_per_gpu=job.target_peak_w_per_gpu)
     return run.at(t_start=job.t_start_s, t_end=job.t_end_s)

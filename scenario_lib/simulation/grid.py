@@ -64,7 +64,7 @@ class ScenarioGrid(OpenDSSGrid):  # type: ignore[misc]
             initial_tap_position=TapPosition(regulators=feeder.initial_taps_pu) if feeder.initial_taps_pu else None,
             exclude_buses=feeder.exclude_buses,
         )
-        self._attachments = _attachments(scenario, np.arange(n_steps) * float(dt_s))
+        self._attachments = _attachments(scenario, np.arange(n_steps, dtype=np.float64) * float(dt_s))
         self._element_names: list[list[str]] = []
         self._second: int | None = None
         self._estimating = False

@@ -1,0 +1,40 @@
+"""Which files an OpenDSS circuit is made of, and the digest of them all."""
+
+import hashlib
+import re
+from pathlib import Path
+
+from scenario_lib.errors import MissingDataError
+from scenario_lib.feeders.canonical import file_digest
+
+_INCLUDE = re.compile(
+    r'^\s*(?:redirect|compile|buscoords)\s+(?:file\s*=\s*)?(?:"([^"]+)"|\(([^)]+)\)|(\S+))', re.I | re.M
+)
+
+
+def circuit_files(circuit: Path) -> list[Path]:
+    """The circuit file and all that it redirects to, in order of first mention.
+
+    Raises:
+        MissingDataError: One of them is not there.
+    """
+    files: list[Path] = []
+    waiting = [circuit]
+    while waiting:
+        path = waiting.pop(0)
+        if path in files:
+            continue
+        if not path.is_file():
+            raise MissingDataError(f"{path}: no such file, but the circuit {circuit} needs it")
+        files.append(path)
+        text = path.read_text(encoding="utf-8", errors="replace")
+        # OpenDSS on Linux takes backslashes as they are; users' files come from Windows too.
+        names = ["".join(groups).replace("\\", "/") for groups in _INCLUDE.findall(text)]
+        waiting += [(path.parent / name).resolve() for name in names]
+    return files
+
+
+def circuit_digest(circuit: Path) -> str:
+    """SHA-256 over the circuit's files, in order; where they lie does not matter."""
+    digests = [file_digest(path) for path in circuit_files(circuit)]
+    return digests[0] if len(digests) == 1 else hashlib.sha256("\n".join(digests).encode()).hexdigest()
