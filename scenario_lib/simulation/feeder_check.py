@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from opendssdirect import DSSException
 from openg2g.grid.opendss import OpenDSSGrid, dss
 
 from scenario_lib.errors import DataFileError
@@ -23,7 +24,7 @@ def check_feeder(experiment: Experiment) -> None:
         dss.Basic.ClearAll()
         try:
             dss.Text.Command(f'Compile "{experiment.feeder.circuit}"')
-        except Exception as error:  # OpenDSS raises its own class, without a public base
+        except DSSException as error:
             raise DataFileError(f"{experiment.feeder.circuit}: OpenDSS cannot compile it: {error}") from None
         faults = list(_faults(experiment))
     if faults:

@@ -1,0 +1,115 @@
+"""`scenario-lib build`: recipe and options in, a library out."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from tqdm import tqdm
+
+from scenario_lib.errors import InvalidSettingError
+from scenario_lib.screening.build import BuildResult, Progress, build_library
+from scenario_lib.screening.measure import MeasurePlan
+from scenario_lib.screening.recipe_file import RecipeFile, parse_recipe, read_recipe_tables, with_request, with_setting
+from scenario_lib.screening.request import BuildOptions
+from scenario_lib.screening.summary import summary_lines
+
+from .options import jobs_option, parse_seeds, specs_dir_option, timeout_option
+
+EXIT_NOTHING_ACCEPTED = 5
+EXIT_SOME_FAILED = 6
+EXIT_TARGET_MISSED = 7
+EXIT_INTERRUPTED = 130
+
+
+@click.command("build")
+@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="Recipe file; options win over it.")
+@click.option("--system", help="A shipped feeder (ieee13, ieee34, ieee123) or an experiment's TOML file.")
+@click.option("--candidates", type=int, help="Try this many candidates.")
+@click.option("--accept", type=int, help="Or: go on in seed order until this many are accepted.")
+@click.option("--max-candidates", type=int, help="Brake on --accept.  [default: 100 times --accept]")
+@click.option("--seed-start", type=int, help="Candidate i has seed (seed-start + i) * 1000 + 7.")
+@click.option("--seeds", help="Or: exactly these seeds, such as 7,1007.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of draws or screening.")
+@click.option("--overlay/--no-overlay", default=None, help="Draw a training overlay, if the experiment has one.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the library.")
+@click.option("--full-table", is_flag=True, help="Simulate OFO also where the baseline already rules a candidate out.")
+@click.option("--resume", is_flag=True, help="Continue an unfinished build, if there is one.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing library, or discard an unfinished build.")
+@specs_dir_option
+@jobs_option
+@timeout_option
+def command(out: Path, **options: Any) -> None:
+    """Draw candidates, simulate each without control and under OFO, keep those worth training on.
+
+    \b
+    Exit codes: 0 built; 1 refused or failed; 2 usage; 5 nothing accepted; 6 built, but some candidates failed;
+    7 built, but fewer accepted than asked for; 130 interrupted (go on with --resume).
+    """
+    recipe = _recipe(options)
+    if recipe.candidates is None:
+        raise InvalidSettingError("how many candidates? Give --candidates, --accept or --seeds, or a recipe that does")
+    experiment = recipe.experiment()
+    plan = MeasurePlan(
+        experiment, recipe.settings(experiment), recipe.screening, options["specs_dir"], options["full_table"]
+    )
+    build = BuildOptions(out, options["jobs"], options["timeout_s"], options["resume"], options["overwrite"])
+    started = time.monotonic()
+    try:
+        with tqdm(unit="candidate", dynamic_ncols=True, file=sys.stderr) as bar:
+            result = build_library(plan, recipe.candidates, build, lambda progress: _show(bar, progress))
+    except KeyboardInterrupt:
+        click.echo(f"interrupted; what is finished is kept: the same command with --resume goes on ({out})", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    for line in summary_lines(result, time.monotonic() - started):
+        click.echo(line)
+    _finish(result)
+
+
+def _recipe(options: dict[str, Any]) -> RecipeFile:
+    config = options["config"]
+    tables = read_recipe_tables(config) if config else {}
+    if options["system"] is not None:
+        tables["system"] = options["system"]
+    if "system" not in tables:
+        raise InvalidSettingError("which feeder? Give --system, or --config with a recipe file")
+    if options["overlay"] is not None:
+        tables["overlay"] = options["overlay"]
+    for setting in options["settings"]:
+        tables = with_setting(tables, *_name_and_value(setting))
+    names = ("candidates", "accept", "max_candidates", "seed_start")
+    request = {**{name: options[name] for name in names}, "seeds": parse_seeds(options["seeds"])}
+    if any(value is not None for value in request.values()):
+        tables = with_request(tables, request)
+    return parse_recipe(tables, str(config or "command line"))
+
+
+def _name_and_value(setting: str) -> tuple[str, Any]:
+    name, equals, text = setting.partition("=")
+    if not equals:
+        raise InvalidSettingError(f"--set is {setting!r}; expected NAME=VALUE, such as ramp_up_prob=0.3")
+    try:
+        return name.strip(), json.loads(text)
+    except json.JSONDecodeError:
+        raise InvalidSettingError(f'--set {name}: {text!r} is not a value; write 0.3, true or ["flat"]') from None
+
+
+def _show(bar: Any, progress: Progress) -> None:
+    bar.total = progress.total
+    bar.set_postfix(accepted=progress.accepted, refresh=False)
+    bar.update(progress.done - bar.n)
+
+
+def _finish(result: BuildResult) -> None:
+    click.echo(f"library             {result.path}")
+    if not result.accepted:
+        kept = "; the library that was there is untouched" if result.kept_existing else ""
+        click.echo(f"nothing was accepted; the candidates table in {result.path} says why{kept}", err=True)
+        sys.exit(EXIT_NOTHING_ACCEPTED)
+    if result.failed:
+        sys.exit(EXIT_SOME_FAILED)
+    if result.target_missed:
+        click.echo("fewer were accepted than asked for: the brake (--max-candidates) was reached", err=True)
+        sys.exit(EXIT_TARGET_MISSED)

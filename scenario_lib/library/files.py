@@ -1,0 +1,88 @@
+"""The files of a library directory: their names, the format version, and how they are written and read safely."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from scenario_lib.errors import LibraryError
+from scenario_lib.feeders.canonical import canonical_json
+
+FORMAT_VERSION = 1
+"""Raised when a change of the files would make older readers misread them."""
+
+METADATA = "metadata.json"
+TRACES = "traces.npz"
+CANDIDATES = "candidates.parquet"
+RESOLVED = "resolved.parquet"
+DIGESTS = "digests.json"
+BUILD_LOG = "build-log.json"
+
+DIGESTED = (METADATA, TRACES, CANDIDATES, RESOLVED)
+"""Files that are equal, byte for byte, whenever inputs and versions are; the build log is not."""
+
+_LARGEST_JSON_BYTES = 2 * 1024**3
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A stream whose content becomes the file at `path` only when the block ends without an error."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Strict JSON, one top-level key or list entry a line, so that libraries can be compared with line tools."""
+    with replacing(path) as stream:
+        for chunk in _json_lines(value):
+            stream.write(chunk.encode())
+
+
+def _json_lines(value: dict[str, Any]) -> Iterator[str]:
+    yield "{"
+    for position, (key, entry) in enumerate(value.items()):
+        yield ("," if position else "") + f"\n{json.dumps(key)}: "
+        if isinstance(entry, list):
+            yield from _list_lines(entry)
+        else:
+            yield canonical_json(entry)
+    yield "\n}\n"
+
+
+def _list_lines(entries: Iterable[Any]) -> Iterator[str]:
+    yield "["
+    for position, entry in enumerate(entries):
+        yield ("," if position else "") + "\n" + canonical_json(entry)
+    yield "\n]"
+
+
+def read_json(path: Path) -> Any:
+    """Content of a strict JSON file.
+
+    Raises:
+        LibraryError: The file is missing, too large, not UTF-8, not JSON, or holds NaN; the message names it.
+    """
+    try:
+        if path.stat().st_size > _LARGEST_JSON_BYTES:
+            raise LibraryError(f"{path}: {path.stat().st_size} bytes is too large to be a library's JSON file")
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+    except FileNotFoundError:
+        raise LibraryError(f"{path}: no such file; a library directory has one, so this is not a library") from None
+    except (OSError, ValueError, RecursionError) as error:
+        text = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise LibraryError(
+            f"{path}: cannot be read ({text}); restore it from a copy or build the library again"
+        ) from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not allowed; expected finite numbers")

@@ -1,0 +1,217 @@
+"""Open a library, look at its records, and get their scenarios back: exactly, or not at all."""
+
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scenario_lib.errors import DataFileError, LibraryError, ReplayError, UnknownNameError
+from scenario_lib.feeders.canonical import canonical_json, digest_of, first_difference
+from scenario_lib.library.candidates import read_candidates, read_table
+from scenario_lib.library.contents import LibraryContents, read_contents
+from scenario_lib.library.files import CANDIDATES, METADATA, RESOLVED
+from scenario_lib.library.recipe import Recipe
+from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.library.writer import RESOLVED_SCHEMA
+from scenario_lib.scenario.canonical import resolve
+from scenario_lib.scenario.model import Scenario
+from scenario_lib.scenario.randomize import randomize_scenario
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from openg2g.datacenter.workloads.training import TrainingTrace
+
+
+class ScenarioLibrary:
+    """A library on disk.
+
+    Behaves as a sequence of records, in the order in which they were accepted (that is, of their seeds). Opening it
+    reads `metadata.json` only; traces are read when a record is asked for them. It can be pickled into workers.
+
+    Args:
+        path: The library's directory, written by scenario-lib or by openg2g's example.
+        training_trace: The training trace that will be used, to be compared with the library's; None means the one
+            that is generated from the library's parameters.
+
+    Raises:
+        LibraryError: Not a library, damaged, edited, empty, or of a newer format.
+        ReplayError: The given training trace is not the library's.
+        UnknownNameError: The system of a library by openg2g's example is not known here.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, training_trace: "TrainingTrace | None" = None) -> None:
+        self.path = Path(path).resolve()
+        self._contents = read_contents(self.path)
+        if not self._contents.records:
+            raise LibraryError(f"{self.path}: the library is empty; build one that accepts at least one scenario")
+        self._checked_traces: set[str] = set()
+        if training_trace is not None:
+            from scenario_lib.simulation.training_trace import training_trace_digest
+
+            for name in self._contents.recipes:
+                self._require_training_trace(name, training_trace_digest(training_trace), "the given training trace")
+
+    @property
+    def scenarios(self) -> tuple[ScenarioRecord, ...]:
+        """All records."""
+        return self._contents.records
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The contract's `config`, as found in `metadata.json`."""
+        return self._contents.config
+
+    @property
+    def recipes(self) -> dict[str, Recipe]:
+        """What the records were drawn from, by identifier."""
+        return self._contents.recipes
+
+    @property
+    def contents(self) -> LibraryContents:
+        """Everything that `metadata.json` says."""
+        return self._contents
+
+    @cached_property
+    def candidates(self) -> "pa.Table":
+        """The candidates table, accepted or not, as an Arrow table; only libraries by scenario-lib have one."""
+        return read_candidates(self.path / CANDIDATES)
+
+    def __len__(self) -> int:
+        return len(self.scenarios)
+
+    def __getitem__(self, index: int) -> ScenarioRecord:
+        return self.scenarios[index]
+
+    def __iter__(self) -> Iterator[ScenarioRecord]:
+        return iter(self.scenarios)
+
+    def __repr__(self) -> str:
+        kinds = [record.kind for record in self]
+        counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("under", "over", "mixed") if kind in kinds)
+        systems = ", ".join(sorted({recipe.experiment.name for recipe in self.recipes.values()}))
+        return f"ScenarioLibrary({str(self.path)!r}: {len(self)} scenarios on {systems}; {counts})"
+
+    def sample(self, rng: np.random.Generator | None = None) -> ScenarioRecord:
+        """A record, each with equal probability.
+
+        Args:
+            rng: Source of randomness; None draws from the operating system, and cannot be repeated.
+        """
+        generator = np.random.default_rng() if rng is None else rng
+        return self.scenarios[int(generator.integers(len(self)))]
+
+    def record_for(self, seed: int) -> ScenarioRecord:
+        """The record of a seed.
+
+        Raises:
+            UnknownNameError: No record, or more than one (of several recipes), has that seed.
+        """
+        found = self._by_seed.get(int(seed), [])
+        if len(found) == 1:
+            return found[0]
+        if found:
+            recipes = ", ".join(record.proof.recipe for record in found if record.proof)
+            raise UnknownNameError(
+                f"{self.path}: seed {seed} is there in several recipes ({recipes}); index by position"
+            )
+        nearby = ", ".join(str(record.seed) for record in self.scenarios[:5])
+        raise UnknownNameError(f"{self.path}: no record of seed {seed}; the library has {nearby}, ...")
+
+    @cached_property
+    def _by_seed(self) -> dict[int, list[ScenarioRecord]]:
+        records: dict[int, list[ScenarioRecord]] = {}
+        for record in self.scenarios:
+            records.setdefault(record.seed, []).append(record)
+        return records
+
+    def recipe_of(self, record: ScenarioRecord) -> Recipe:
+        """What a record was drawn from."""
+        return self.recipes["" if record.proof is None else record.proof.recipe]
+
+    def materialize(self, record: ScenarioRecord) -> Scenario:
+        """The scenario of a record, drawn again from its seed and recipe, and compared with its digest.
+
+        A library by openg2g's example has no digests; there the draws that it does store are compared.
+
+        Raises:
+            ReplayError: What is drawn now is not what was screened; the message names the first field that differs.
+        """
+        recipe = self.recipe_of(record)
+        scenario = randomize_scenario(record.seed, experiment=recipe.experiment, settings=recipe.settings)
+        if record.proof is None:
+            self._compare_contract(record, scenario)
+            return scenario
+        resolved = resolve(scenario)
+        if digest_of(resolved) != record.proof.scenario_digest:
+            raise ReplayError(self._why_different(record, resolved))
+        if scenario.training_run is not None:
+            self._check_generated_trace(record.proof.recipe, recipe)
+        return scenario
+
+    def stored_numbers(self, record: ScenarioRecord) -> dict[str, Any]:
+        """The resolved numbers of a record's scenario, as they were when it was screened.
+
+        Raises:
+            LibraryError: The library has none, or they are damaged.
+        """
+        import json
+
+        table = read_table(self.path / RESOLVED, RESOLVED_SCHEMA)
+        try:
+            numbers: dict[str, Any] = json.loads(table.column("resolved")[record.index].as_py())
+        except (IndexError, TypeError, ValueError):
+            raise LibraryError(f"{self.path / RESOLVED}: no numbers for seed {record.seed}; it is damaged") from None
+        return numbers
+
+    def _why_different(self, record: ScenarioRecord, drawn: dict[str, Any]) -> str:
+        import json
+
+        try:
+            stored = self.stored_numbers(record)
+            difference = first_difference(json.loads(canonical_json(drawn)), stored) or "its stored digest was changed"
+        except LibraryError as error:
+            difference = f"{error}"
+        return (
+            f"{self.path}: the scenario of seed {record.seed} cannot be replayed: what is drawn now is not what was "
+            f"screened ({difference}). Another numpy, an edited record or an edited recipe does this; "
+            f"'scenario-lib validate' names the cause"
+        )
+
+    def _compare_contract(self, record: ScenarioRecord, scenario: Scenario) -> None:
+        overlay = scenario.params.training_overlay
+        drawn = {
+            "pv_scale": scenario.params.pv_scale,
+            "load_scale": scenario.params.load_scale,
+            "training_overlay": None if overlay is None else overlay.to_dict(),
+        }
+        stored = {name: getattr(record, name) for name in drawn}
+        difference = first_difference(drawn, stored)
+        if difference:
+            raise ReplayError(
+                f"{self.path}: the scenario of seed {record.seed} cannot be replayed: {difference}. Another numpy, "
+                f"an edited record, or a library merged from several settings does this"
+            )
+
+    def _check_generated_trace(self, name: str, recipe: Recipe) -> None:
+        if name in self._checked_traces or recipe.data is None:
+            return
+        from scenario_lib.simulation.training_trace import regenerate_training_trace, training_trace_digest
+
+        try:
+            trace = regenerate_training_trace(recipe.data.training_trace_params)
+        except ValueError as error:
+            raise DataFileError(f"{self.path / METADATA}: training_trace_params: {error}") from None
+        self._require_training_trace(name, training_trace_digest(trace), "the training trace generated now")
+        self._checked_traces.add(name)
+
+    def _require_training_trace(self, name: str, digest: str, what: str) -> None:
+        data = self.recipes[name].data
+        if data is not None and data.training_trace != digest:
+            raise ReplayError(
+                f"{self.path}: {what} is not the one that this library was screened with (digest {digest[:12]}..., "
+                f"expected {data.training_trace[:12]}...); leave training_trace away to generate it"
+            )
+        self._checked_traces.add(name)

@@ -1,0 +1,59 @@
+"""Put a finished library directory in its place, all of it or nothing.
+
+The directory is written beside its target, synced, and exchanged in one rename, so that a reader sees the old
+library or the new one. Where the system cannot exchange two directories (only Linux can), there is a short moment
+between two renames in which neither is there.
+"""
+
+import ctypes
+import errno
+import os
+import shutil
+from pathlib import Path
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+def sync_directory(folder: Path) -> None:
+    """Flush a directory's files and its entries to disk."""
+    for path in [*folder.iterdir(), folder]:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def publish(finished: Path, target: Path) -> None:
+    """Move `finished` to `target`, replacing what is there in one step."""
+    sync_directory(finished)
+    if not target.exists():
+        finished.rename(target)
+    elif _exchange(finished, target):
+        shutil.rmtree(finished)
+    else:
+        replaced = target.with_name(f".{target.name}.replaced")
+        shutil.rmtree(replaced, ignore_errors=True)
+        target.rename(replaced)
+        finished.rename(target)
+        shutil.rmtree(replaced)
+    descriptor = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Swap two directories atomically; False where the system or the file system cannot."""
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return False
+    if renameat2(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        return False
+    raise OSError(code, os.strerror(code), str(second))

@@ -1,0 +1,78 @@
+"""A recipe: what records were drawn from, complete enough to draw them again anywhere.
+
+The experiment is kept by value, so that a later edit of a shipped file cannot change what a record means; digests of
+the data that rollouts read say whether a replay can be expected to be equal.
+"""
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from scenario_lib.feeders.canonical import digest_of
+from scenario_lib.feeders.checks import STRICT
+from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.feeders.parsing import parse_as
+from scenario_lib.scenario.settings import RandomizationSettings
+
+_ID_LENGTH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class DataDigests:
+    """Digests of what rollouts read.
+
+    Attributes:
+        circuit: The OpenDSS circuit's files.
+        models: Power traces and fits of the models.
+        training_trace: The training trace, in micro-watts.
+        training_trace_params: The parameters that it is generated from.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
+
+    circuit: str
+    models: str
+    training_trace: str
+    training_trace_params: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Experiment, settings and data of one group of records.
+
+    Attributes:
+        data: None for a library that does not say (one written by openg2g's example).
+    """
+
+    experiment: Experiment
+    settings: RandomizationSettings
+    data: DataDigests | None = None
+
+    @property
+    def id(self) -> str:
+        """Twelve hexadecimal digits of the digest of the recipe."""
+        return digest_of(self.to_dict())[:_ID_LENGTH]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The recipe as plain values; nothing in it depends on where files lie."""
+        feeder = replace(self.experiment.feeder, circuit=Path(self.experiment.feeder.circuit).name)
+        return {
+            "system": self.experiment.name,
+            "experiment": asdict(replace(self.experiment, feeder=feeder)),
+            "randomize_kwargs": self.settings.to_openg2g(),
+            "data": None if self.data is None else asdict(self.data),
+        }
+
+
+def recipe_from_dict(tables: dict[str, Any], source: str) -> Recipe:
+    """The recipe that `to_dict` wrote.
+
+    Raises:
+        DataFileError, InvalidSettingError: It is not one; the message names the source and the field.
+    """
+    data = tables.get("data")
+    return Recipe(
+        experiment=parse_as(Experiment, tables.get("experiment"), f"{source}: experiment"),
+        settings=RandomizationSettings.from_openg2g(tables.get("randomize_kwargs") or {}),
+        data=None if data is None else parse_as(DataDigests, data, f"{source}: data"),
+    )

@@ -1,0 +1,120 @@
+"""One accepted scenario of a library: its seed, what screening found, and the digests that prove a replay."""
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from scenario_lib.feeders.checks import STRICT
+from scenario_lib.library.traces import Array, TraceFile
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFields:
+    """The fields of a record that openg2g's example reads and writes; exactly these, under these names.
+
+    Attributes:
+        training_overlay: The drawn training job, or None.
+        baseline_integral, ofo_integral: Integral violation (pu s) without control, and under OFO.
+        recovery_frac: Part of the baseline's integral that OFO removes.
+        t_control_start, t_control_end: The window that matters (s).
+        bl_undervoltage_time_s, bl_overvoltage_time_s: Seconds of the baseline with any bus-phase below, above.
+        randomize_ramps to ramp_dur_max: Kept as found; not applied.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
+
+    seed: int
+    pv_scale: float
+    load_scale: float
+    training_overlay: dict[str, float] | None
+    baseline_integral: float
+    ofo_integral: float
+    baseline_violation_time_s: float
+    ofo_violation_time_s: float
+    recovery_frac: float
+    t_control_start: int
+    t_control_end: int
+    bl_undervoltage_time_s: float
+    bl_overvoltage_time_s: float
+    randomize_ramps: bool | None = None
+    ramp_frac_min: float | None = None
+    ramp_frac_max: float | None = None
+    ramp_start_min: float | None = None
+    ramp_start_max: float | None = None
+    ramp_dur_min: float | None = None
+    ramp_dur_max: float | None = None
+
+
+CONTRACT_FIELDS = tuple(field.name for field in fields(RecordFields))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordProof:
+    """What our libraries know of a record beyond the contract.
+
+    Attributes:
+        recipe: Identifier of the recipe that the record was drawn and screened with.
+        engine: Engine that screened it.
+        scenario_digest: SHA-256 of the drawn scenario.
+        baseline_digest, ofo_digest: SHA-256 of the two penalty traces.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
+
+    recipe: str
+    engine: str
+    scenario_digest: str
+    baseline_digest: str
+    ofo_digest: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ScenarioRecord(RecordFields):
+    """A record as a library hands it out.
+
+    Attributes:
+        index: Position in the library.
+        proof: Digests and recipe; None in a library without them.
+        traces: Where the penalty traces are read from.
+    """
+
+    index: int = 0
+    proof: RecordProof | None = None
+    traces: TraceFile | None = None
+
+    @property
+    def kind(self) -> str:
+        """Which limit the baseline breaks: "under", "over" or "mixed"."""
+        return violation_kind(self.bl_undervoltage_time_s, self.bl_overvoltage_time_s)
+
+    @property
+    def ofo_voltage_pen_per_step(self) -> Array:
+        """OFO's penalty (pu^2) at every second, shape (T,); read from disk when asked for."""
+        return self._trace("ofo", None if self.proof is None else self.proof.ofo_digest)
+
+    @property
+    def baseline_voltage_pen_per_step(self) -> Array:
+        """The baseline's penalty (pu^2) at every second, shape (T,); read from disk when asked for."""
+        return self._trace("baseline", None if self.proof is None else self.proof.baseline_digest)
+
+    def contract(self) -> dict[str, Any]:
+        """The fields that openg2g's example knows, as plain values."""
+        return {name: getattr(self, name) for name in CONTRACT_FIELDS}
+
+    def _trace(self, which: str, digest: str | None) -> Array:
+        if self.traces is None:
+            raise LookupError("this record does not belong to a library on disk, so it has no traces")
+        return self.traces.read(f"{which}_{self.index}", digest)
+
+    def __repr__(self) -> str:
+        window = f"{self.t_control_start}-{self.t_control_end} s"
+        return (
+            f"ScenarioRecord(seed={self.seed}, {self.kind}, baseline {self.baseline_integral:.3g} pu s, "
+            f"recovery {self.recovery_frac:.0%}, window {window})"
+        )
+
+
+def violation_kind(undervoltage_time_s: float, overvoltage_time_s: float) -> str:
+    """ "over" if only the upper limit is broken, "mixed" if both are, "under" otherwise."""
+    if overvoltage_time_s <= 0:
+        return "under"
+    return "mixed" if undervoltage_time_s > 0 else "over"

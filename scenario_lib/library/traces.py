@@ -1,0 +1,91 @@
+"""The penalty traces of a library, in `traces.npz`: stored uncompressed, read one at a time.
+
+Arrays are named `ofo_<i>` and `baseline_<i>`, i counting the records in order; that is openg2g's contract.
+"""
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scenario_lib.errors import LibraryError
+from scenario_lib.library.files import replacing
+
+Array = NDArray[np.float64]
+
+# What np.savez writes, so that equal traces are equal bytes whenever they are written.
+_FIXED_DATE = (1980, 1, 1, 0, 0, 0)
+_LARGEST_TRACE_BYTES = 8 * 100_000
+
+
+def trace_digest(trace: Array) -> str:
+    """SHA-256 of a trace's values as little-endian float64."""
+    return hashlib.sha256(np.ascontiguousarray(trace, dtype="<f8").tobytes()).hexdigest()
+
+
+def write_traces(path: Path, pairs: Iterable[tuple[Array, Array]]) -> None:
+    """Write the (baseline, OFO) penalty traces of all records, one record in memory at a time."""
+    with replacing(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for index, (baseline, ofo) in enumerate(pairs):
+            _write_array(archive, f"ofo_{index}", ofo)
+            _write_array(archive, f"baseline_{index}", baseline)
+
+
+def _write_array(archive: zipfile.ZipFile, name: str, trace: Array) -> None:
+    with archive.open(zipfile.ZipInfo(f"{name}.npy", date_time=_FIXED_DATE), "w", force_zip64=True) as member:
+        np.lib.format.write_array(member, np.ascontiguousarray(trace, dtype="<f8"), allow_pickle=False)
+
+
+class TraceFile:
+    """Reader of one `traces.npz`; opens it when the first trace is asked for, and again in each process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._archive: zipfile.ZipFile | None = None
+
+    def read(self, name: str, digest: str | None) -> Array:
+        """One trace, shape (T,), float64, compared with its digest if there is one.
+
+        Raises:
+            LibraryError: The file or the trace is missing, damaged, too large, of another type, or not the one
+                that was screened.
+        """
+        trace = self._read(name)
+        if digest is not None and trace_digest(trace) != digest:
+            raise LibraryError(
+                f"{self.path}: trace {name} is not the one that was screened; the library changed since it was "
+                f"opened, or was edited. Open it again, or validate it"
+            )
+        return trace
+
+    def _read(self, name: str) -> Array:
+        try:
+            if self._archive is None:
+                self._archive = zipfile.ZipFile(self.path)
+            info = self._archive.getinfo(f"{name}.npy")
+            if info.file_size > _LARGEST_TRACE_BYTES:
+                raise ValueError(f"it claims {info.file_size} bytes; expected one number a second")
+            return _parse(self._archive.read(info))
+        except KeyError:
+            raise LibraryError(f"{self.path}: no trace {name}; the library is damaged, build it again") from None
+        except (OSError, ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
+            raise LibraryError(f"{self.path}: trace {name} cannot be read ({error}); the library is damaged") from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "_archive": None}
+
+
+def _parse(data: bytes) -> Array:
+    # The header's shape is compared with the bytes at hand before numpy allocates what it asks for.
+    stream = io.BytesIO(data)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise ValueError("expected the npy format 1.0")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    if dtype != np.dtype("<f8") or len(shape) != 1 or shape[0] * 8 != len(data) - stream.tell():
+        raise ValueError(f"expected a float64 array of one dimension, found {dtype} of shape {shape}")
+    return np.frombuffer(data, dtype="<f8", offset=stream.tell())

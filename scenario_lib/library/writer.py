@@ -1,0 +1,118 @@
+"""Write the files of a library into an empty directory."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from scenario_lib.feeders.canonical import canonical_json, file_digest
+from scenario_lib.library.candidates import CandidateRow, write_candidates, write_table
+from scenario_lib.library.config import config_of
+from scenario_lib.library.files import (
+    CANDIDATES,
+    DIGESTED,
+    DIGESTS,
+    FORMAT_VERSION,
+    METADATA,
+    RESOLVED,
+    TRACES,
+    write_json,
+)
+from scenario_lib.library.recipe import Recipe
+from scenario_lib.library.record import RecordFields, RecordProof
+from scenario_lib.library.traces import Array, write_traces
+
+RESOLVED_SCHEMA = pa.schema(
+    [("seed", pa.int64()), ("recipe", pa.string()), ("scenario_digest", pa.string()), ("resolved", pa.string())]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewRecord:
+    """A record about to be written.
+
+    Attributes:
+        resolved: All numbers of its scenario.
+    """
+
+    fields: RecordFields
+    proof: RecordProof
+    resolved: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NewLibrary:
+    """Everything that goes into a library's files, traces apart.
+
+    Attributes:
+        recipes: All recipes that records name.
+        screening: The criteria of the screening, by name.
+        versions: Versions of what the figures depend on.
+        reproducible: False if a row was decided by something that need not happen again, such as a timeout.
+    """
+
+    recipes: tuple[Recipe, ...]
+    records: tuple[NewRecord, ...]
+    candidates: list[CandidateRow]
+    screening: dict[str, float]
+    versions: dict[str, str]
+    reproducible: bool
+
+
+def write_library(folder: Path, library: NewLibrary, traces: Iterable[tuple[Array, Array]]) -> None:
+    """Write all files but the build log.
+
+    Args:
+        folder: An existing directory.
+        library: The contents.
+        traces: The (baseline, OFO) penalty traces of the records, in their order.
+    """
+    write_traces(folder / TRACES, traces)
+    write_candidates(folder / CANDIDATES, library.candidates)
+    _write_resolved(folder / RESOLVED, library.records)
+    write_json(folder / METADATA, _metadata(library))
+    write_digests(folder)
+
+
+def write_digests(folder: Path) -> None:
+    """Write the digests of all files that are equal whenever inputs and versions are."""
+    write_json(
+        folder / DIGESTS,
+        {"format_version": FORMAT_VERSION, "sha256": {name: file_digest(folder / name) for name in DIGESTED}},
+    )
+
+
+def _write_resolved(path: Path, records: tuple[NewRecord, ...]) -> None:
+    rows = [
+        {
+            "seed": record.fields.seed,
+            "recipe": record.proof.recipe,
+            "scenario_digest": record.proof.scenario_digest,
+            "resolved": canonical_json(record.resolved),
+        }
+        for record in records
+    ]
+    write_table(path, pa.Table.from_pylist(rows, schema=RESOLVED_SCHEMA))
+
+
+def _metadata(library: NewLibrary) -> dict[str, Any]:
+    bands = {
+        name: library.screening[name] for name in ("min_recovery_frac", "max_recovery_frac", "min_baseline_integral")
+    }
+    if len(library.recipes) == 1:
+        config = config_of(library.recipes[0], len(library.candidates), bands)
+    else:
+        # Without the settings openg2g's loader stops, where it would otherwise replay every record with one recipe.
+        config = {"n_candidates": len(library.candidates), **bands}
+    return {
+        "config": config,
+        "format_version": FORMAT_VERSION,
+        "reproducible": library.reproducible,
+        "versions": library.versions,
+        "screening": library.screening,
+        "recipes": {recipe.id: recipe.to_dict() for recipe in library.recipes},
+        "proofs": [asdict(record.proof) for record in library.records],
+        "scenarios": [asdict(record.fields) for record in library.records],
+    }

@@ -1,0 +1,158 @@
+"""Measure one candidate: draw it, simulate it without control and under OFO, and reduce the rollouts to figures.
+
+This is what runs in workers. It is a pure function of (plan, seed): which worker, in which order, after which other
+candidates makes no difference.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from scenario_lib.errors import PowerFlowError
+from scenario_lib.feeders.checks import STRICT
+from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.library.traces import Array
+from scenario_lib.metrics.voltage import VoltageMeasures, measure_voltages, penalty_trace
+from scenario_lib.scenario.canonical import scenario_digest
+from scenario_lib.scenario.model import Scenario
+from scenario_lib.scenario.randomize import randomize_scenario
+from scenario_lib.scenario.settings import RandomizationSettings
+from scenario_lib.screening.criteria import Reason, ScreeningCriteria, judge, judge_baseline
+from scenario_lib.simulation.assets import load_assets
+from scenario_lib.simulation.rollout import Rollout, run_rollout
+
+_SETTLING_S = 10
+"""OFO may leave the initial batches during the first seconds without counting as flexible."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurePlan:
+    """What all candidates of a build share.
+
+    Attributes:
+        specs_dir: Spec cache in openg2g's layout; None means the shipped one.
+        full_table: Simulate OFO also for candidates that the baseline rules out.
+    """
+
+    experiment: Experiment
+    settings: RandomizationSettings
+    criteria: ScreeningCriteria
+    specs_dir: Path | None = None
+    full_table: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StageFailure:
+    """Where and why a candidate has no verdict.
+
+    Attributes:
+        reason: "power_flow_diverged", "error", "timeout" or "worker_died".
+        stage: "draw", "baseline", "ofo", or "worker" if that is not known.
+        step: Simulated second, if it is known.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
+
+    reason: Reason
+    stage: str
+    step: int | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One candidate's figures.
+
+    Attributes:
+        baseline, ofo: Measures of the two rollouts; None where one did not run or failed.
+        ofo_always_min: OFO kept every model at its smallest batch after the first seconds.
+        first_violation_s, last_violation_s: Of the baseline; None without any.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
+
+    seed: int
+    scenario_digest: str | None = None
+    pv_scale: float | None = None
+    load_scale: float | None = None
+    baseline: VoltageMeasures | None = None
+    ofo: VoltageMeasures | None = None
+    ofo_always_min: bool | None = None
+    first_violation_s: int | None = None
+    last_violation_s: int | None = None
+    failure: StageFailure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What a worker sends back.
+
+    Attributes:
+        traces: The (baseline, OFO) penalty traces, shape (2, T); None unless the candidate may be accepted.
+    """
+
+    measured: Measured
+    traces: Array | None
+
+
+def measure_candidate(plan: MeasurePlan, seed: int) -> Candidate:
+    """Figures of one seed; a power flow that diverges, or an error of the simulation, becomes a failure.
+
+    Raises:
+        MissingDataError, DataFileError: The data are not there; no candidate could be measured.
+    """
+    assets = load_assets(plan.experiment, plan.specs_dir)
+    scenario = randomize_scenario(seed, experiment=plan.experiment, settings=plan.settings)
+    drawn = _Drawn(seed, scenario)
+    try:
+        baseline_rollout = run_rollout(scenario, plan.experiment, assets, "none")
+    except (PowerFlowError, ValueError, RuntimeError) as error:
+        return Candidate(drawn.measured(failure=_failure("baseline", error)), None)
+    limits = plan.experiment.limits
+    baseline = measure_voltages(baseline_rollout.voltages_pu, limits)
+    penalties = penalty_trace(baseline_rollout.voltages_pu, limits)
+    figures = {"baseline": baseline, **_violation_span(penalties)}
+    if judge_baseline(baseline, plan.criteria) is not None and not plan.full_table:
+        return Candidate(drawn.measured(**figures), None)
+    try:
+        ofo_rollout = run_rollout(scenario, plan.experiment, assets, "ofo")
+    except (PowerFlowError, ValueError, RuntimeError) as error:
+        return Candidate(drawn.measured(**figures, failure=_failure("ofo", error)), None)
+    ofo = measure_voltages(ofo_rollout.voltages_pu, limits)
+    measured = drawn.measured(**figures, ofo=ofo, ofo_always_min=always_at_smallest(ofo_rollout, plan.experiment))
+    if judge(baseline, ofo, plan.criteria) is not Reason.ACCEPTED:
+        return Candidate(measured, None)
+    return Candidate(measured, np.stack([penalties, penalty_trace(ofo_rollout.voltages_pu, limits)]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """A seed's scenario, from which every `Measured` of it starts."""
+
+    seed: int
+    scenario: Scenario
+
+    def measured(self, **figures) -> Measured:  # type: ignore[no-untyped-def]
+        params = self.scenario.params
+        return Measured(self.seed, scenario_digest(self.scenario), params.pv_scale, params.load_scale, **figures)
+
+
+def always_at_smallest(rollout: Rollout, experiment: Experiment) -> bool:
+    """Whether every model ran at its smallest feasible batch at all times after the first ten seconds."""
+    smallest = [min(experiment.spec(label).feasible_batch_sizes) for _, label in rollout.model_labels]
+    return bool(np.all(rollout.batch_sizes[_SETTLING_S + 1 :] == smallest))
+
+
+def _violation_span(penalties: Array) -> dict[str, int | None]:
+    seconds = np.flatnonzero(penalties > 0)
+    if len(seconds) == 0:
+        return {"first_violation_s": None, "last_violation_s": None}
+    return {"first_violation_s": int(seconds[0]), "last_violation_s": int(seconds[-1])}
+
+
+def _failure(stage: str, error: Exception) -> StageFailure:
+    if isinstance(error, PowerFlowError):
+        return StageFailure(Reason.POWER_FLOW_DIVERGED, stage, error.step, str(error))
+    return StageFailure(Reason.ERROR, stage, None, f"{type(error).__name__}: {error}")

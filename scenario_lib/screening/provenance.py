@@ -1,0 +1,37 @@
+"""Where a build's figures come from: its recipe with digests of all data that rollouts read."""
+
+from pathlib import Path
+from typing import Any
+
+from scenario_lib.feeders.circuit_files import circuit_digest
+from scenario_lib.library.recipe import DataDigests, Recipe
+from scenario_lib.library.versions import versions
+from scenario_lib.screening.measure import MeasurePlan
+from scenario_lib.simulation.assets import assets_digest
+from scenario_lib.simulation.training_trace import training_trace_recipe
+
+ENGINE = "reference"
+"""The engine that rollouts run on: openg2g's datacenter and controllers on OpenDSS."""
+
+
+def recipe_of(plan: MeasurePlan) -> Recipe:
+    """The recipe of a build."""
+    trace = training_trace_recipe()
+    data = DataDigests(
+        circuit=circuit_digest(Path(plan.experiment.feeder.circuit)),
+        models=assets_digest(plan.experiment.models, plan.specs_dir),
+        training_trace=trace.digest,
+        training_trace_params=trace.params,
+    )
+    return Recipe(plan.experiment, plan.settings, data)
+
+
+def plan_record(plan: MeasurePlan, recipe: Recipe) -> dict[str, Any]:
+    """All that decides a candidate's figures; two builds with equal records measure equal candidates."""
+    return {
+        "recipe": recipe.to_dict(),
+        "screening": plan.criteria.to_dict(),
+        "full_table": plan.full_table,
+        "engine": ENGINE,
+        "versions": versions(),
+    }

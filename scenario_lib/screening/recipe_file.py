@@ -1,0 +1,97 @@
+"""A recipe file: everything a build needs to be told, as TOML, before command-line options change it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from scenario_lib.errors import InvalidSettingError
+from scenario_lib.feeders.catalogue import load_experiment
+from scenario_lib.feeders.checks import STRICT
+from scenario_lib.feeders.experiment import Experiment, TrainingJob
+from scenario_lib.feeders.parsing import parse_as, read_toml
+from scenario_lib.scenario.settings import RandomizationSettings
+from scenario_lib.screening.criteria import ScreeningCriteria
+from scenario_lib.screening.request import CandidateRequest
+
+Tables = dict[str, Any]
+
+_SEED_WAYS = ("candidates", "accept", "seeds")
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeFile:
+    """The tables of a recipe file.
+
+    Attributes:
+        system: A shipped feeder by name, or an experiment's TOML file (relative to the recipe file).
+        overlay: False for no training overlay, a table for another base than the experiment's.
+        randomization: Settings by openg2g's flat names.
+        request: The table `[candidates]`: which seeds are tried, and when to stop.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
+
+    system: str
+    overlay: bool | TrainingJob = True
+    randomization: dict[str, Any] = field(default_factory=dict)
+    screening: ScreeningCriteria = ScreeningCriteria()
+    candidates: CandidateRequest | None = None
+
+    def experiment(self) -> Experiment:
+        """The experiment with the overlay that the recipe asks for."""
+        experiment = load_experiment(self.system)
+        if isinstance(self.overlay, TrainingJob):
+            return replace(experiment, overlay=self.overlay)
+        return experiment if self.overlay else replace(experiment, overlay=None)
+
+    def settings(self, experiment: Experiment) -> RandomizationSettings:
+        """The settings; whether ramps are drawn is the experiment's default unless the recipe says."""
+        return RandomizationSettings.from_openg2g(
+            {"randomize_ramps": experiment.randomize_ramps_default, **self.randomization}
+        )
+
+
+def read_recipe_tables(path: Path) -> Tables:
+    """The tables of a recipe file, with the path of an experiment file made absolute."""
+    tables = read_toml(path)
+    if str(tables.get("system", "")).endswith(".toml"):
+        tables["system"] = str((path.parent / tables["system"]).resolve())
+    return tables
+
+
+def parse_recipe(tables: Tables, source: str) -> RecipeFile:
+    """The recipe that tables describe.
+
+    Raises:
+        DataFileError: A table or value is not what it should be.
+    """
+    return parse_as(RecipeFile, tables, source)
+
+
+def with_request(tables: Tables, options: Mapping[str, Any]) -> Tables:
+    """The tables with a `[candidates]` changed by options that are not None.
+
+    A way of naming candidates given as an option (a number, a number to accept, a list) replaces the file's.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    table = dict(tables.get("candidates", {}))
+    if any(way in given for way in _SEED_WAYS):
+        table = {name: value for name, value in table.items() if name not in (*_SEED_WAYS, "max_candidates")}
+    return {**tables, "candidates": {**table, **given}}
+
+
+def with_setting(tables: Tables, name: str, value: Any) -> Tables:
+    """The tables with one setting of the randomisation or the screening changed.
+
+    Raises:
+        InvalidSettingError: Neither has a setting of that name.
+    """
+    for table, known in (
+        ("randomization", RandomizationSettings().to_openg2g()),
+        ("screening", ScreeningCriteria().to_dict()),
+    ):
+        if name in known:
+            return {**tables, table: {**tables.get(table, {}), name: value}}
+    known_names = [*RandomizationSettings().to_openg2g(), *ScreeningCriteria().to_dict()]
+    raise InvalidSettingError(f"setting {name!r} is not known; expected one of {', '.join(known_names)}")

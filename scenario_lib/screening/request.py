@@ -1,0 +1,91 @@
+"""What a build is asked for: which candidates, how many accepted, where to, and with how many workers."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from scenario_lib.errors import InvalidSettingError
+from scenario_lib.feeders.checks import refuse, require_count, require_distinct, require_positive
+
+_DEFAULT_BRAKE = 100
+"""Without a brake of its own, a build that should accept N tries at most this many times N candidates."""
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateRequest:
+    """Which seeds are tried, and when to stop.
+
+    Attributes:
+        candidates: Try this many seeds.
+        accept: Or: go on in seed order until this many are accepted.
+        max_candidates: The brake on `accept`.
+        seed_start: Candidate i has seed (seed_start + i) * 1000 + 7, openg2g's numbering.
+        seeds: Or: exactly these seeds; they are tried in rising order.
+    """
+
+    candidates: int | None = None
+    accept: int | None = None
+    max_candidates: int | None = None
+    seed_start: int = 0
+    seeds: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("candidates", "accept", "max_candidates"):
+            if getattr(self, name) is not None:
+                require_count(name, getattr(self, name), 1)
+        require_count("seed_start", self.seed_start, 0)
+        ways = [name for name in ("candidates", "accept", "seeds") if getattr(self, name) is not None]
+        if not ways or ways == ["candidates", "seeds"] or ("candidates" in ways and "accept" in ways):
+            raise InvalidSettingError(
+                f"candidates, accept, seeds: found {' and '.join(ways) or 'none'}; expected a number of candidates, "
+                f"or a number to accept, or a list of seeds (which may go with a number to accept)"
+            )
+        if self.max_candidates is not None and self.accept is None:
+            raise refuse("max_candidates", self.max_candidates, "to be given together with accept")
+        if self.seeds is not None:
+            require_distinct("seeds", self.seeds)
+            for seed in self.seeds:
+                require_count("seeds", seed, 0)
+            if not self.seeds:
+                raise refuse("seeds", self.seeds, "at least one seed")
+
+    @property
+    def most_candidates(self) -> int:
+        """The largest number of candidates that the build may try."""
+        if self.seeds is not None:
+            return min(len(self.seeds), self.max_candidates or len(self.seeds))
+        if self.accept is not None:
+            return self.max_candidates or _DEFAULT_BRAKE * self.accept
+        return self.candidates or 0
+
+    def seed_order(self) -> Iterator[int]:
+        """The seeds, rising."""
+        if self.seeds is not None:
+            yield from sorted(self.seeds)[: self.most_candidates]
+            return
+        for position in range(self.most_candidates):
+            yield (self.seed_start + position) * 1000 + 7
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """Where a build writes and how it runs; nothing here may change what comes out.
+
+    Attributes:
+        out: The library's directory.
+        jobs: Worker processes.
+        timeout_s: Longest time for one candidate (s); None means no limit.
+        resume: Continue an unfinished build, if there is one.
+        overwrite: Replace an existing library, or discard an unfinished build.
+    """
+
+    out: Path
+    jobs: int = 1
+    timeout_s: float | None = None
+    resume: bool = False
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        require_count("jobs", self.jobs, 1)
+        if self.timeout_s is not None:
+            require_positive("timeout", self.timeout_s)
