@@ -1,1 +1,73 @@
-"""scenario-lib."""
+"""scenario-lib: screened libraries of randomised scenarios for power grids with AI datacenters.
+
+A feeder and settings are sampled into a scenario; a scenario is simulated into rollouts; rollouts are measured and
+judged; accepted scenarios are published as a library. The public names below are loaded when they are first used, so
+that importing the package is quick and opening a library loads no simulator.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scenario_lib.errors import ScenarioLibError as ScenarioLibError
+    from scenario_lib.feeders.catalogue import experiment_names as experiment_names
+    from scenario_lib.feeders.catalogue import load_experiment as load_experiment
+    from scenario_lib.feeders.experiment import Experiment as Experiment
+    from scenario_lib.library.loader import ScenarioLibrary as ScenarioLibrary
+    from scenario_lib.library.record import ScenarioRecord as ScenarioRecord
+    from scenario_lib.metrics.voltage import measure_voltages as measure_voltages
+    from scenario_lib.metrics.voltage import penalty_trace as penalty_trace
+    from scenario_lib.scenario.model import Scenario as Scenario
+    from scenario_lib.scenario.randomize import randomize_scenario as randomize_scenario
+    from scenario_lib.scenario.settings import RandomizationSettings as RandomizationSettings
+    from scenario_lib.screening.build import build_library as build_library
+    from scenario_lib.screening.criteria import ScreeningCriteria as ScreeningCriteria
+    from scenario_lib.screening.measure import MeasurePlan as MeasurePlan
+    from scenario_lib.screening.request import BuildOptions as BuildOptions
+    from scenario_lib.screening.request import CandidateRequest as CandidateRequest
+    from scenario_lib.screening.validate import ReplayOptions as ReplayOptions
+    from scenario_lib.screening.validate import validate_library as validate_library
+    from scenario_lib.simulation.assets import load_assets as load_assets
+    from scenario_lib.simulation.rollout import Rollout as Rollout
+    from scenario_lib.simulation.rollout import run_rollout as run_rollout
+
+_HOME = {
+    # what stands still
+    "Experiment": "feeders.experiment",
+    "experiment_names": "feeders.catalogue",
+    "load_experiment": "feeders.catalogue",
+    # from a seed to a scenario
+    "RandomizationSettings": "scenario.settings",
+    "Scenario": "scenario.model",
+    "randomize_scenario": "scenario.randomize",
+    # from a scenario to figures
+    "Rollout": "simulation.rollout",
+    "load_assets": "simulation.assets",
+    "run_rollout": "simulation.rollout",
+    "measure_voltages": "metrics.voltage",
+    "penalty_trace": "metrics.voltage",
+    # from candidates to a library
+    "BuildOptions": "screening.request",
+    "CandidateRequest": "screening.request",
+    "MeasurePlan": "screening.measure",
+    "ScreeningCriteria": "screening.criteria",
+    "build_library": "screening.build",
+    "ReplayOptions": "screening.validate",
+    "validate_library": "screening.validate",
+    # a library
+    "ScenarioLibrary": "library.loader",
+    "ScenarioRecord": "library.record",
+    "ScenarioLibError": "errors",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'scenario_lib' has no attribute {name!r}")
+    return getattr(import_module(f"scenario_lib.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

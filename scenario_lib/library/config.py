@@ -14,8 +14,9 @@ from scenario_lib.feeders.experiment import Experiment, TrainingJob
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.scenario.settings import RandomizationSettings
 
-# Defaults of openg2g's function, which apply to names that a library leaves out; ours are its build command's.
 _IMPLIED = ("ramp_frac_min", "ramp_frac_max")
+
+# Defaults of openg2g's function, which apply to names that a library leaves out; ours are its build command's.
 _FUNCTION_DEFAULTS = {"ramp_down_frac_min": 0.15, "ramp_down_frac_max": 0.5}
 
 

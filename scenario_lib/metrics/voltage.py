@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scenario_lib.feeders.feeder import Limits
-
 Array = NDArray[np.float64]
 
 
@@ -33,16 +31,16 @@ class VoltageMeasures:
     worst_v_max_pu: float
 
 
-def measure_voltages(voltages_pu: Array, limits: Limits, dt_s: float = 1.0) -> VoltageMeasures:
+def measure_voltages(voltages_pu: Array, v_min_pu: float, v_max_pu: float, dt_s: float = 1.0) -> VoltageMeasures:
     """Measures of a rollout.
 
     Args:
         voltages_pu: Shape (T, N).
-        limits: Band outside which a bus-phase is in violation.
+        v_min_pu, v_max_pu: Band outside which a bus-phase is in violation.
         dt_s: Length of a step (s).
     """
-    under = np.maximum(limits.v_min_pu - voltages_pu, 0.0)
-    over = np.maximum(voltages_pu - limits.v_max_pu, 0.0)
+    under = np.maximum(v_min_pu - voltages_pu, 0.0)
+    over = np.maximum(voltages_pu - v_max_pu, 0.0)
     outside = np.sum(under + over, axis=1)
     return VoltageMeasures(
         integral_pu_s=float(np.sum(outside * dt_s)),
@@ -54,8 +52,8 @@ def measure_voltages(voltages_pu: Array, limits: Limits, dt_s: float = 1.0) -> V
     )
 
 
-def penalty_trace(voltages_pu: Array, limits: Limits) -> Array:
+def penalty_trace(voltages_pu: Array, v_min_pu: float, v_max_pu: float) -> Array:
     """Sum over bus-phases of the squared violation (pu^2) at every step, shape (T,)."""
-    under = np.maximum(limits.v_min_pu - voltages_pu, 0.0)
-    over = np.maximum(voltages_pu - limits.v_max_pu, 0.0)
+    under = np.maximum(v_min_pu - voltages_pu, 0.0)
+    over = np.maximum(voltages_pu - v_max_pu, 0.0)
     return np.asarray(np.sum(under**2 + over**2, axis=1))

@@ -4,7 +4,7 @@ This is what runs in workers. It is a pure function of (plan, seed): which worke
 candidates makes no difference.
 """
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -110,9 +110,9 @@ def measure_candidate(plan: MeasurePlan, seed: int) -> Candidate:
         baseline_rollout = run_rollout(scenario, plan.experiment, assets, "none")
     except (PowerFlowError, ValueError, RuntimeError) as error:
         return Candidate(drawn.measured(failure=_failure("baseline", error)), None)
-    limits = plan.experiment.limits
-    baseline = measure_voltages(baseline_rollout.voltages_pu, limits)
-    penalties = penalty_trace(baseline_rollout.voltages_pu, limits)
+    band = astuple(plan.experiment.limits)
+    baseline = measure_voltages(baseline_rollout.voltages_pu, *band)
+    penalties = penalty_trace(baseline_rollout.voltages_pu, *band)
     figures = {"baseline": baseline, **_violation_span(penalties)}
     if judge_baseline(baseline, plan.criteria) is not None and not plan.full_table:
         return Candidate(drawn.measured(**figures), None)
@@ -120,11 +120,13 @@ def measure_candidate(plan: MeasurePlan, seed: int) -> Candidate:
         ofo_rollout = run_rollout(scenario, plan.experiment, assets, "ofo")
     except (PowerFlowError, ValueError, RuntimeError) as error:
         return Candidate(drawn.measured(**figures, failure=_failure("ofo", error)), None)
-    ofo = measure_voltages(ofo_rollout.voltages_pu, limits)
+    ofo = measure_voltages(ofo_rollout.voltages_pu, *band)
     measured = drawn.measured(**figures, ofo=ofo, ofo_always_min=always_at_smallest(ofo_rollout, plan.experiment))
     if judge(baseline, ofo, plan.criteria) is not Reason.ACCEPTED:
         return Candidate(measured, None)
-    return Candidate(measured, np.stack([penalties, penalty_trace(ofo_rollout.voltages_pu, limits)]))
+    return Candidate(
+        measured, np.stack([penalties, penalty_trace(ofo_rollout.voltages_pu, *band)])
+    )
 
 
 @dataclass(frozen=True, slots=True)

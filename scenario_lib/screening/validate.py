@@ -210,7 +210,7 @@ def _replay_record(
 ) -> list[Finding]:
     record = library[index]
     experiment = experiments["" if record.proof is None else record.proof.recipe]
-    assets = load_assets(experiment, specs_dir)
+    limits, assets = experiment.limits, load_assets(experiment, specs_dir)
     scenario = library.materialize(record)
     findings = []
     for name, policy, stored in (
@@ -218,7 +218,9 @@ def _replay_record(
         ("ofo", "ofo", record.ofo_voltage_pen_per_step),
     ):
         rollout = run_rollout(scenario, experiment, assets, policy, n_steps=len(stored))
-        finding = _compare(record.seed, name, penalty_trace(rollout.voltages_pu, experiment.limits), stored)
+        finding = _compare(
+            record.seed, name, penalty_trace(rollout.voltages_pu, limits.v_min_pu, limits.v_max_pu), stored
+        )
         if finding is not None:
             findings.append(finding)
     return findings
