@@ -1,0 +1,45 @@
+"""A candidate's two rollouts on openg2g as it is: its coordinator, its datacenter, its voltage dictionary and metrics.
+
+Only the scenario's PV systems and loads are attached as in the reference engine, so that both simulate the same hour.
+"""
+
+from openg2g.coordinator import Coordinator
+from openg2g.datacenter.offline import OfflineDatacenter
+from openg2g.grid.opendss import OpenDSSGrid
+from openg2g.metrics.voltage import compute_allbus_voltage_stats
+
+from scenario_lib.feeders.experiment import DURATION_S, Experiment
+from scenario_lib.scenario.model import Scenario
+from scenario_lib.simulation import datacenters
+from scenario_lib.simulation.assets import Assets
+from scenario_lib.simulation.grid import ScenarioGrid
+from scenario_lib.simulation.policies import build_controllers
+
+
+class PlainGrid(ScenarioGrid):
+    """The scenario's feeder with openg2g's own dictionary of bus voltages at every step."""
+
+    _snapshot_bus_voltages = OpenDSSGrid._snapshot_bus_voltages
+
+
+class PlainDatacenter(datacenters.ScenarioDatacenter):
+    """openg2g's datacenter with its own server pool, which allocates anew every second."""
+
+    _build_server_pool = OfflineDatacenter._build_server_pool
+
+
+def plain_integral_pu_s(scenario: Scenario, experiment: Experiment, assets: Assets, policy: str) -> float:
+    """Integral violation (pu s) of one rollout, as openg2g computes it."""
+    sites = datacenters.build_datacenters(scenario, experiment, assets)
+    for datacenter in sites.values():
+        datacenter.__class__ = PlainDatacenter
+    grid = PlainGrid(experiment.feeder, scenario, DURATION_S)
+    for site in scenario.sites:
+        grid.attach_dc(sites[site.name], bus=site.bus, power_factor=experiment.datacenter.power_factor)
+    controllers = build_controllers(policy, scenario.sites, sites, grid, experiment, assets)
+    coordinator = Coordinator(
+        datacenters=list(sites.values()), grid=grid, controllers=controllers, total_duration_s=DURATION_S
+    )
+    log = coordinator.run()
+    stats = compute_allbus_voltage_stats(log.grid_states, exclude_buses=experiment.feeder.exclude_buses)
+    return float(stats.integral_violation_pu_s)
