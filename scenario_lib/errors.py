@@ -58,3 +58,11 @@ class BuildRefusedError(ScenarioLibError, RuntimeError):
 
 class TaskTimeoutError(ScenarioLibError, TimeoutError):
     """One task of a parallel run took longer than it may."""
+
+
+class EnvironmentUseError(ScenarioLibError, RuntimeError):
+    """An environment was stepped before reset or after the end."""
+
+
+class EngineInUseError(ScenarioLibError, RuntimeError):
+    """Another simulation took over the one OpenDSS engine of this process."""

@@ -6,18 +6,19 @@ hence the elements are added here, after openg2g's start-up and before the first
 
 import functools
 import math
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from openg2g.grid.base import BusVoltages, PhaseVoltages
 from openg2g.grid.config import TapPosition
 from openg2g.grid.opendss import OpenDSSGrid, dss
 
-from scenario_lib.errors import PowerFlowError
+from scenario_lib.errors import EngineInUseError, PowerFlowError
 from scenario_lib.feeders.feeder import Feeder
 from scenario_lib.scenario.curves import Array
 from scenario_lib.scenario.model import Scenario, ScenarioPower
@@ -52,7 +53,11 @@ class ScenarioGrid(OpenDSSGrid):  # type: ignore[misc]
 
     Raises:
         PowerFlowError: From `start`, `step` and `estimate_sensitivity`, if OpenDSS does not converge.
+        EngineInUseError: From everything after `start`, if another grid has been started in this process since.
     """
+
+    # OpenDSS is one engine per process: whoever compiles a circuit takes it from whoever had it.
+    _engine_owner: "ClassVar[weakref.ref[ScenarioGrid] | None]" = None
 
     def __init__(self, feeder: Feeder, scenario: Scenario, n_steps: int, dt_s: Fraction = Fraction(1)) -> None:
         circuit = Path(feeder.circuit)
@@ -72,6 +77,7 @@ class ScenarioGrid(OpenDSSGrid):  # type: ignore[misc]
     def start(self) -> None:
         """Compile the circuit, solve it once, then add the scenario's elements at 0 kW without another solve."""
         self._second = None
+        ScenarioGrid._engine_owner = weakref.ref(self)
         with working_directory_kept():
             super().start()
         self._element_names = [_add_elements(attachment) for attachment in self._attachments]
@@ -83,6 +89,7 @@ class ScenarioGrid(OpenDSSGrid):  # type: ignore[misc]
 
     def step(self, clock: Any, power_samples_w: Any, events: Any) -> Any:
         """Set the scenario's powers of this step, then let openg2g set the datacenters' and solve."""
+        self._require_engine()
         self._second = int(clock.time_s)
         index = round(clock.time_s / float(self.dt_s))
         for attachment, names in zip(self._attachments, self._element_names, strict=True):
@@ -95,6 +102,7 @@ class ScenarioGrid(OpenDSSGrid):  # type: ignore[misc]
 
     def estimate_sensitivity(self, perturbation_kw: float = 100.0, dc: Any = None) -> Any:
         """As openg2g's, with a diverged power flow reported as inside the estimate."""
+        self._require_engine()
         self._estimating = True
         try:
             return super().estimate_sensitivity(perturbation_kw, dc)
@@ -103,6 +111,7 @@ class ScenarioGrid(OpenDSSGrid):  # type: ignore[misc]
 
     def voltages_vector(self) -> Array:
         """Voltages (pu) in `v_index` order; never those of a power flow that did not converge."""
+        self._require_engine()
         self._require_converged()
         return np.asarray(super().voltages_vector())
 
@@ -114,6 +123,14 @@ class ScenarioGrid(OpenDSSGrid):  # type: ignore[misc]
     def _solve(self) -> None:
         super()._solve()
         self._require_converged()
+
+    def _require_engine(self) -> None:
+        owner = ScenarioGrid._engine_owner
+        if owner is None or owner() is not self:
+            raise EngineInUseError(
+                "another simulation was started in this process since; OpenDSS has one circuit per process. Finish one "
+                "before starting the next, or run each in a process of its own"
+            )
 
     def _require_converged(self) -> None:
         if not dss.Solution.Converged():

@@ -1,0 +1,269 @@
+"""What an agent sees: voltages, a summary of violations, and five figures per model.
+
+Layout, float32: M voltage slots; [worst undervoltage, worst overvoltage, fraction of bus-phases in violation], once
+or per zone; then per model the batch, its latency, its replicas, the datacenter power, and the batch's last change.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scenario_lib.errors import InvalidSettingError
+
+Mask = NDArray[np.bool_]
+FEATURES_PER_MODEL = 5
+_LARGEST_LATENCY_RATIO = 3.0
+
+
+class VoltageSource(Protocol):
+    """The part of a grid that is observed."""
+
+    @property
+    def v_index(self) -> Sequence[tuple[str, int]]:
+        """The (bus, phase) pairs that voltages are of."""
+        ...
+
+    def voltages_vector(self) -> NDArray[np.float64]:
+        """Voltages (pu) in `v_index` order."""
+        ...
+
+
+class Specification(Protocol):
+    """What a model specification must offer; openg2g's calls its label `model_label`, ours `label`."""
+
+    feasible_batch_sizes: tuple[int, ...]
+    itl_deadline_s: float
+
+
+@dataclass(frozen=True)
+class ObservationConfig:
+    """What is observed, of which models.
+
+    Attributes:
+        model_labels: Observed models, in order.
+        feasible_batch_sizes: Per model.
+        itl_deadlines: Per model (s).
+        max_replicas: Initial replicas of the base experiment, per model; so the ratio can exceed 1. Missing: 1.
+        n_bus_phases: Number of voltage slots M.
+        initial_batch_sizes: Per model.
+        zone_buses: Only these buses are observed, one by one and in the summary; None for all.
+        zone_summary: Zone to buses: the summary is given per zone, in this order.
+        bus_phase_groups: Indices into the full voltage vector, per bus: voltages are [min, max] per bus.
+        v_min, v_max: Limits of the summary (pu).
+    """
+
+    model_labels: tuple[str, ...]
+    feasible_batch_sizes: Mapping[str, tuple[int, ...]]
+    itl_deadlines: Mapping[str, float]
+    max_replicas: Mapping[str, int]
+    n_bus_phases: int
+    initial_batch_sizes: Mapping[str, int] = field(default_factory=dict)
+    zone_buses: tuple[str, ...] | None = None
+    zone_summary: Mapping[str, tuple[str, ...]] | None = None
+    bus_phase_groups: tuple[tuple[int, ...], ...] | None = None
+    v_min: float = 0.95
+    v_max: float = 1.05
+
+    def __post_init__(self) -> None:
+        groups = self.bus_phase_groups
+        if groups is not None and self.n_bus_phases != 2 * len(groups):
+            raise InvalidSettingError(
+                f"n_bus_phases is {self.n_bus_phases}; expected {2 * len(groups)}, two per bus of bus_phase_groups"
+            )
+
+    @property
+    def n_models(self) -> int:
+        return len(self.model_labels)
+
+    @property
+    def n_zone_summary_slots(self) -> int:
+        """Numbers of the summary: three, or three per zone."""
+        return 3 * len(self.zone_summary) if self.zone_summary else 3
+
+    @property
+    def obs_dim(self) -> int:
+        """Length of an observation."""
+        return self.n_bus_phases + self.n_zone_summary_slots + FEATURES_PER_MODEL * self.n_models
+
+    def get_initial_batch(self, label: str) -> int:
+        """Initial batch size of a model; the middle feasible one if none is given."""
+        feasible = self.feasible_batch_sizes[label]
+        return int(self.initial_batch_sizes.get(label, feasible[len(feasible) // 2]))
+
+    @classmethod
+    def from_model_specs(  # noqa: PLR0913 - the signature is a contract
+        cls,
+        specs: Sequence[Any],
+        replica_counts: Mapping[str, int],
+        n_bus_phases: int,
+        initial_batch_sizes: Mapping[str, int] | None = None,
+        zone_buses: Sequence[str] | None = None,
+        v_min: float = 0.95,
+        v_max: float = 1.05,
+    ) -> "ObservationConfig":
+        """Observation of one site's models."""
+        labels = tuple(_label(spec) for spec in specs)
+        return cls(
+            model_labels=labels,
+            feasible_batch_sizes={_label(spec): tuple(spec.feasible_batch_sizes) for spec in specs},
+            itl_deadlines={_label(spec): float(spec.itl_deadline_s) for spec in specs},
+            max_replicas={label: int(replica_counts.get(label, 1)) for label in labels},
+            n_bus_phases=n_bus_phases,
+            initial_batch_sizes=dict(initial_batch_sizes or {}),
+            zone_buses=None if zone_buses is None else tuple(zone_buses),
+            v_min=v_min,
+            v_max=v_max,
+        )
+
+    @classmethod
+    def from_multi_site(  # noqa: PLR0913 - the signature is a contract
+        cls,
+        site_specs: Mapping[str, Sequence[Any]],
+        site_replica_counts: Mapping[str, Mapping[str, int]],
+        n_bus_phases: int,
+        initial_batch_sizes: Mapping[str, int] | None = None,
+        zone_summary: Mapping[str, Sequence[str]] | None = None,
+        bus_phase_groups: Sequence[Sequence[int]] | None = None,
+        v_min: float = 0.95,
+        v_max: float = 1.05,
+    ) -> "ObservationConfig":
+        """Observation of all sites' models, in site order.
+
+        Raises:
+            InvalidSettingError: One label stands at two sites; their states would merge.
+        """
+        specs = [spec for site in site_specs for spec in site_specs[site]]
+        labels = [_label(spec) for spec in specs]
+        if len(set(labels)) != len(labels):
+            raise InvalidSettingError(f"model labels {labels}: one stands at two sites; states merge by label")
+        counts = {label: count for site in site_replica_counts.values() for label, count in site.items()}
+        single = cls.from_model_specs(specs, counts, n_bus_phases, initial_batch_sizes, None, v_min, v_max)
+        zones = None if zone_summary is None else {zone: tuple(buses) for zone, buses in zone_summary.items()}
+        groups = None if bus_phase_groups is None else tuple(tuple(group) for group in bus_phase_groups)
+        return cls(**{**vars(single), "zone_summary": zones, "bus_phase_groups": groups})
+
+
+def _label(spec: Any) -> str:
+    return str(spec.label if hasattr(spec, "label") else spec.model_label)
+
+
+def compute_zone_mask(v_index: Sequence[tuple[str, int]], zone_buses: Sequence[str]) -> Mask:
+    """Which bus-phases are in a zone, whatever the case of names, shape (N,).
+
+    Buses of the zone that the feeder lacks, and buses of the feeder in no zone, do not count.
+    """
+    zone = {bus.lower() for bus in zone_buses}
+    return np.array([bus.lower() in zone for bus, _ in v_index], dtype=bool)
+
+
+def compute_bus_phase_groups(v_index: Sequence[tuple[str, int]]) -> tuple[tuple[int, ...], ...]:
+    """Per bus, in order of appearance, the positions of its phases in the voltage vector."""
+    groups: dict[str, list[int]] = {}
+    for position, (bus, _) in enumerate(v_index):
+        groups.setdefault(bus, []).append(position)
+    return tuple(tuple(group) for group in groups.values())
+
+
+def build_observation(
+    grid: VoltageSource,
+    datacenter_or_list: Any,
+    obs_config: ObservationConfig,
+    prev_batch: Mapping[str, int],
+    zone_mask: Mask | None = None,
+    zone_masks: Sequence[Mask] | None = None,
+) -> NDArray[np.float32]:
+    """The observation after a step, shape (obs_dim,), float32.
+
+    Args:
+        grid: Source of voltages.
+        datacenter_or_list: The observed datacenter, or all of them; each has a `state`.
+        prev_batch: Batch sizes before the step.
+        zone_mask, zone_masks: Precomputed masks of `zone_buses` and of `zone_summary`; computed here if None.
+
+    Raises:
+        InvalidSettingError: The grid has another number of bus-phases than the configuration.
+    """
+    voltages = grid.voltages_vector()
+    if zone_mask is None and obs_config.zone_buses is not None:
+        zone_mask = compute_zone_mask(grid.v_index, obs_config.zone_buses)
+    if zone_masks is None and obs_config.zone_summary:
+        zone_masks = [compute_zone_mask(grid.v_index, buses) for buses in obs_config.zone_summary.values()]
+    local = voltages if zone_mask is None else voltages[zone_mask]
+    parts = [_voltage_slots(voltages, local, obs_config)]
+    for zone in [voltages[mask] for mask in zone_masks] if zone_masks else [local]:
+        parts.append(violation_summary(zone, obs_config.v_min, obs_config.v_max))
+    parts.append(_model_features(datacenter_or_list, obs_config, prev_batch))
+    return np.concatenate(parts).astype(np.float32)
+
+
+def violation_summary(voltages: NDArray[np.float64], v_min: float, v_max: float) -> NDArray[np.float64]:
+    """[worst undervoltage, worst overvoltage, fraction in violation], zeros for no voltages."""
+    if voltages.size == 0:
+        return np.zeros(3)
+    under = np.maximum(v_min - voltages, 0.0)
+    over = np.maximum(voltages - v_max, 0.0)
+    return np.array([under.max(), over.max(), np.count_nonzero((under > 0) | (over > 0)) / voltages.size])
+
+
+def _voltage_slots(
+    voltages: NDArray[np.float64], local: NDArray[np.float64], config: ObservationConfig
+) -> NDArray[np.float64]:
+    if config.n_bus_phases == 0:
+        return np.zeros(0)
+    if config.bus_phase_groups is None:
+        if len(local) != config.n_bus_phases:
+            raise InvalidSettingError(f"n_bus_phases is {config.n_bus_phases}; the grid has {len(local)} bus-phases")
+        return local
+    groups = config.bus_phase_groups
+    if max(max(group) for group in groups) >= len(voltages):
+        raise InvalidSettingError(f"bus_phase_groups: an index is beyond the grid's {len(voltages)} bus-phases")
+    return np.array([edge for group in groups for edge in (voltages[list(group)].min(), voltages[list(group)].max())])
+
+
+def _model_features(
+    datacenter_or_list: Any, config: ObservationConfig, prev_batch: Mapping[str, int]
+) -> NDArray[np.float64]:
+    observed = merge_states(datacenter_or_list)
+    rows = []
+    for label in config.model_labels:
+        feasible = config.feasible_batch_sizes[label]
+        low, high = np.log2(min(feasible)), np.log2(max(feasible))
+        span = high - low if high > low else 1.0
+        batch = observed.batch_sizes[label]
+        latency = observed.itl_s.get(label, float("nan")) / config.itl_deadlines[label]
+        change = (np.log2(batch) - np.log2(prev_batch.get(label, batch))) / span
+        rows.append(
+            [
+                (np.log2(batch) - low) / span,
+                float(np.clip(latency, 0.0, _LARGEST_LATENCY_RATIO)) if np.isfinite(latency) else 0.0,
+                observed.active_replicas.get(label, 0) / max(config.max_replicas.get(label, 1), 1),
+                observed.power_w / 1e6,
+                float(np.clip(change, -1.0, 1.0)),
+            ]
+        )
+    return np.array(rows, dtype=float).ravel()
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedState:
+    """States of the observed datacenters, merged by model label; power over all of them and all phases (W)."""
+
+    batch_sizes: dict[str, int]
+    active_replicas: dict[str, int]
+    itl_s: dict[str, float]
+    power_w: float
+
+
+def merge_states(datacenter_or_list: Any) -> ObservedState:
+    """One view of one or several datacenters."""
+    several = isinstance(datacenter_or_list, list | tuple)
+    states = [datacenter.state for datacenter in (datacenter_or_list if several else [datacenter_or_list])]
+    return ObservedState(
+        batch_sizes={label: size for state in states for label, size in state.batch_size_by_model.items()},
+        active_replicas={label: count for state in states for label, count in state.active_replicas_by_model.items()},
+        itl_s={label: itl for state in states for label, itl in state.observed_itl_s_by_model.items()},
+        power_w=sum(state.power_w.a + state.power_w.b + state.power_w.c for state in states),
+    )
