@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from scenario_lib.env.action import action_space, decode_action
 from scenario_lib.env.episode import Episode, OFOBaseline, episode_of
 from scenario_lib.env.observation import ObservationConfig, build_observation, compute_zone_mask
+from scenario_lib.env.picking import Library, ScenarioPicker, Worker, worker_generator
 from scenario_lib.env.reward import NEVER_CHANGED, RewardConfig, clip_reward, compute_reward
 from scenario_lib.env.simulation import MakeSim, Stepper, as_stepper
 from scenario_lib.errors import EnvironmentUseError, InvalidSettingError, PowerFlowError, UnknownNameError
 from scenario_lib.feeders.checks import refuse
 from scenario_lib.feeders.experiment import DURATION_S
-from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.record import ScenarioRecord
 
 Observation = NDArray[np.float32]
@@ -36,10 +36,12 @@ class EnvSettings:
     logistic_models: Any
     dt_ctrl: Fraction
     total_duration_s: int
-    scenario_library: ScenarioLibrary | None
+    scenario_library: Library | None
     ofo_baseline: bool
     truncate_episode: bool
     on_divergence: str
+    worker: tuple[int, int] | None
+    coverage: str
 
     def __post_init__(self) -> None:
         if self.on_divergence not in DIVERGENCE_MODES:
@@ -58,6 +60,8 @@ class _BatchSizeEnv(gym.Env[Observation, Any]):
         self._obs_config = obs_config
         self._settings = settings
         self._library = settings.scenario_library
+        self._worker = None if settings.worker is None else Worker(*settings.worker)
+        self._picker = None if self._library is None else ScenarioPicker(self._library, self._worker, settings.coverage)
         self._ofo = OFOBaseline(self._library, settings.reward_config) if settings.ofo_baseline else None
         self.action_space = action_space(settings.action_mode, obs_config.model_labels, obs_config.feasible_batch_sizes)
         self.observation_space = gym.spaces.Box(-np.inf, np.inf, (obs_config.obs_dim,), np.float32)
@@ -79,6 +83,8 @@ class _BatchSizeEnv(gym.Env[Observation, Any]):
     ) -> tuple[Observation, dict[str, Any]]:
         """Begin an episode; `options={"scenario": seed}` plays the record of that seed."""
         super().reset(seed=seed)
+        if seed is not None:
+            self._seed_workers(seed)
         self.close()
         record = self._pick(options or {})
         scenario = None if record is None or self._library is None else self._library.materialize(record)
@@ -128,13 +134,19 @@ class _BatchSizeEnv(gym.Env[Observation, Any]):
 
     # Parts of the above.
 
+    def _seed_workers(self, seed: int) -> None:
+        if self._worker is not None:
+            self.np_random = worker_generator(seed, self._worker)
+        if self._picker is not None:
+            self._picker.restart(seed)
+
     def _pick(self, options: Mapping[str, Any]) -> ScenarioRecord | None:
         wanted = options.get("scenario")
-        if self._library is None:
+        if self._library is None or self._picker is None:
             if wanted is not None:
                 raise InvalidSettingError(f"options['scenario'] is {wanted!r}; expected none, without a library")
             return None
-        return self._library.sample(self.np_random) if wanted is None else self._library.record_for(wanted)
+        return self._picker.pick(self.np_random) if wanted is None else self._library.record_for(wanted)
 
     def _playing(self) -> tuple[Stepper, Episode]:
         if self._sim is None or self._episode is None:
@@ -219,6 +231,9 @@ class BatchSizeEnv(_BatchSizeEnv):
         ofo_baseline: Pay for doing better than OFO in the same second.
         truncate_episode: Play a record's control window only.
         on_divergence: "truncate" ends the episode when the power flow diverges, "raise" raises.
+        worker: (i, k) for the i-th of k environments that train together: their scenario sequences differ and are
+            reproducible from one base seed, given to the reset of each.
+        coverage: "random", or "disjoint": the k workers see each scenario once before any twice.
     """
 
     def __init__(  # noqa: PLR0913 - the signature is a contract
@@ -231,10 +246,12 @@ class BatchSizeEnv(_BatchSizeEnv):
         logistic_models: Any = None,
         dt_ctrl: Fraction = Fraction(1),
         total_duration_s: int = DURATION_S,
-        scenario_library: ScenarioLibrary | None = None,
+        scenario_library: Library | None = None,
         ofo_baseline: bool = False,
         truncate_episode: bool = False,
         on_divergence: str = "truncate",
+        worker: tuple[int, int] | None = None,
+        coverage: str = "random",
     ) -> None:
         settings = EnvSettings(
             reward_config or RewardConfig(),
@@ -246,6 +263,8 @@ class BatchSizeEnv(_BatchSizeEnv):
             ofo_baseline,
             truncate_episode,
             on_divergence,
+            worker,
+            coverage,
         )
         super().__init__(make_sim_fn, obs_config, settings)
         self._agent_site = agent_site_id
@@ -278,10 +297,12 @@ class SharedBatchSizeEnv(_BatchSizeEnv):
         logistic_models: Any = None,
         dt_ctrl: Fraction = Fraction(1),
         total_duration_s: int = DURATION_S,
-        scenario_library: ScenarioLibrary | None = None,
+        scenario_library: Library | None = None,
         ofo_baseline: bool = False,
         truncate_episode: bool = False,
         on_divergence: str = "truncate",
+        worker: tuple[int, int] | None = None,
+        coverage: str = "random",
     ) -> None:
         mapped = [label for labels in site_model_mapping.values() for label in labels]
         if len(set(mapped)) != len(mapped):
@@ -301,6 +322,8 @@ class SharedBatchSizeEnv(_BatchSizeEnv):
             ofo_baseline,
             truncate_episode,
             on_divergence,
+            worker,
+            coverage,
         )
         super().__init__(make_sim_fn, obs_config, settings)
         self._mapping = {site: tuple(labels) for site, labels in site_model_mapping.items()}

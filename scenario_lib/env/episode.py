@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
+from scenario_lib.env.picking import Library
 from scenario_lib.env.reward import RewardConfig
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.record import ScenarioRecord
 
 
@@ -51,7 +51,7 @@ def episode_of(record: ScenarioRecord | None, truncate: bool, total_duration_s: 
 class OFOBaseline:
     """Pays the agent for doing better than OFO did in the same simulated second."""
 
-    def __init__(self, library: ScenarioLibrary | None, reward_config: RewardConfig) -> None:
+    def __init__(self, library: Library | None, reward_config: RewardConfig) -> None:
         if library is None:
             raise InvalidSettingError("ofo_baseline needs a scenario library, which has OFO's penalties")
         for recipe in library.recipes.values():
