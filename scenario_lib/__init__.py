@@ -8,6 +8,8 @@ that importing the package is quick and opening a library loads no simulator.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from scenario_lib.registration import register_envs
+
 if TYPE_CHECKING:
     from scenario_lib.errors import ScenarioLibError as ScenarioLibError
     from scenario_lib.feeders.catalogue import experiment_names as experiment_names
@@ -71,3 +73,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+register_envs()

@@ -72,10 +72,22 @@ def make_sim_fn(experiment: Experiment, assets: Assets, total_duration_s: int = 
 
     def make_sim(scenario_override: Scenario | None = None) -> SimParts:
         scenario = base_scenario(experiment) if scenario_override is None else scenario_override
+        _require_fits(scenario, experiment)
         simulation = build_simulation(scenario, experiment, assets, "none", total_duration_s)
         return simulation.datacenters, simulation.grid, TapScheduleController(schedule=TapSchedule(()))
 
     return make_sim
+
+
+def _require_fits(scenario: Scenario, experiment: Experiment) -> None:
+    """Refuse a scenario of another feeder: OpenDSS would make up the buses that are missing."""
+    drawn = [(site.name, site.bus) for site in scenario.sites]
+    stands = [(site.name, site.bus) for site in experiment.sites]
+    if drawn != stands:
+        raise InvalidSettingError(
+            f"the scenario has datacenter sites {drawn}, the experiment on {experiment.name} has {stands}; is the "
+            f"library one of another feeder?"
+        )
 
 
 class CoordinatedStepper:

@@ -1,0 +1,190 @@
+"""Environments for people: from a library's path and a few words to an environment.
+
+Gymnasium's registry calls these functions for `scenario_lib/BatchSize-v0` and `scenario_lib/SharedBatchSize-v0`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from scenario_lib.env.batch_size_env import BatchSizeEnv, SharedBatchSizeEnv
+from scenario_lib.env.observation import ObservationConfig, compute_bus_phase_groups, compute_zone_mask
+from scenario_lib.env.picking import Library
+from scenario_lib.env.reward import RewardConfig
+from scenario_lib.env.simulation import make_sim_fn
+from scenario_lib.errors import InvalidSettingError, UnknownNameError
+from scenario_lib.feeders.catalogue import load_experiment
+from scenario_lib.feeders.checks import refuse
+from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.feeders.sites import Site
+from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.scenario.randomize import base_scenario
+from scenario_lib.simulation.assets import Assets, load_assets
+from scenario_lib.simulation.rollout import run_rollout
+
+BusPhases = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VoltageView:
+    """How an observation mode shows voltages: the fields of `ObservationConfig` that it sets."""
+
+    n_bus_phases: int
+    zone_summary: Mapping[str, tuple[str, ...]] | None = None
+    bus_phase_groups: tuple[tuple[int, ...], ...] | None = None
+
+
+def _full_voltage(_: Experiment, bus_phases: BusPhases) -> VoltageView:
+    return VoltageView(len(bus_phases))
+
+
+def _per_bus(_: Experiment, bus_phases: BusPhases) -> VoltageView:
+    groups = compute_bus_phase_groups(bus_phases)
+    return VoltageView(2 * len(groups), bus_phase_groups=groups)
+
+
+def _per_zone(experiment: Experiment, _: BusPhases) -> VoltageView:
+    if not experiment.feeder.zones:
+        raise InvalidSettingError(f"observation 'per-zone-summary': feeder {experiment.name} has no zones")
+    return VoltageView(0, zone_summary=experiment.feeder.zones)
+
+
+def _summary_only(_: Experiment, __: BusPhases) -> VoltageView:
+    return VoltageView(0)
+
+
+_VIEWS: dict[str, Callable[[Experiment, BusPhases], VoltageView]] = {
+    "full-voltage": _full_voltage,
+    "per-bus-summary": _per_bus,
+    "per-zone-summary": _per_zone,
+    "system-summary-only": _summary_only,
+}
+
+OBSERVATIONS = tuple(_VIEWS)
+"""full-voltage: every bus-phase. per-bus-summary: [lowest, highest] per bus. per-zone-summary: the violation summary
+per zone. system-summary-only: one violation summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ingredients:
+    """What both kinds of environment are made of."""
+
+    library: Library
+    experiment: Experiment
+    assets: Assets
+    bus_phases: BusPhases
+
+
+def make_batch_size_env(
+    library: str | PathLike[str] | Library,
+    specs_dir: str | PathLike[str] | None = None,
+    observation: str = "full-voltage",
+    action: str = "delta",
+    reward: RewardConfig | Mapping[str, Any] | None = None,
+    site: str | None = None,
+    **playing: Any,
+) -> BatchSizeEnv:
+    """An environment for one site's batch sizes.
+
+    Args:
+        library: Path of a library, an opened one, or a restricted or weighted view of one.
+        specs_dir: Spec cache that the library was built on; None means the shipped one.
+        observation: One of `OBSERVATIONS`.
+        action: "delta" or "coupled".
+        reward: Weights, as a `RewardConfig` or by its names; None means the defaults.
+        site: The agent's site; None means the first.
+        playing: `ofo_baseline`, `truncate_episode` (True here), `on_divergence`, `worker`, `coverage`, `system`.
+    """
+    made = _ingredients(library, specs_dir, playing.pop("system", None))
+    names = [candidate.name for candidate in made.experiment.sites]
+    if site is not None and site not in names:
+        raise UnknownNameError(f"site is {site!r}; expected one of {', '.join(names)}")
+    agent = made.experiment.sites[0] if site is None else made.experiment.sites[names.index(site)]
+    return BatchSizeEnv(
+        make_sim_fn(made.experiment, made.assets),
+        observation_config(made.experiment, made.bus_phases, observation, (agent,)),
+        agent.name,
+        **_common(made, action, reward, playing),
+    )
+
+
+def make_shared_batch_size_env(
+    library: str | PathLike[str] | Library,
+    specs_dir: str | PathLike[str] | None = None,
+    observation: str = "full-voltage",
+    action: str = "delta",
+    reward: RewardConfig | Mapping[str, Any] | None = None,
+    **playing: Any,
+) -> SharedBatchSizeEnv:
+    """An environment for the batch sizes of all sites; arguments as for `make_batch_size_env`."""
+    made = _ingredients(library, specs_dir, playing.pop("system", None))
+    sites = made.experiment.sites
+    return SharedBatchSizeEnv(
+        make_sim_fn(made.experiment, made.assets),
+        observation_config(made.experiment, made.bus_phases, observation, sites),
+        {site.name: tuple(model.label for model in site.models) for site in sites},
+        **_common(made, action, reward, playing),
+    )
+
+
+def observation_config(
+    experiment: Experiment, bus_phases: BusPhases, observation: str, sites: tuple[Site, ...]
+) -> ObservationConfig:
+    """The observation of some sites' models under one of the modes.
+
+    Raises:
+        InvalidSettingError: No such mode, or one that the feeder cannot serve.
+    """
+    if observation not in _VIEWS:
+        raise refuse("observation", observation, f"one of {', '.join(OBSERVATIONS)}")
+    view = _VIEWS[observation](experiment, bus_phases)
+    config = ObservationConfig.from_multi_site(
+        {site.name: experiment.site_models(site) for site in sites},
+        {site.name: {model.label: model.replicas for model in site.models} for site in sites},
+        view.n_bus_phases,
+        {model.label: model.initial_batch_size for site in sites for model in site.models},
+        view.zone_summary,
+        view.bus_phase_groups,
+        experiment.limits.v_min_pu,
+        experiment.limits.v_max_pu,
+    )
+    zone = experiment.feeder.zones.get(sites[0].name) if len(sites) == 1 else None
+    if zone is None or observation != "full-voltage":
+        return config
+    # An agent of one site of several sees its own zone, where the feeder has one by the site's name.
+    slots = int(compute_zone_mask(bus_phases, zone).sum())
+    return replace(config, zone_buses=tuple(zone), n_bus_phases=slots)
+
+
+def _ingredients(
+    library: str | PathLike[str] | Library, specs_dir: str | PathLike[str] | None, system: str | None
+) -> _Ingredients:
+    opened = ScenarioLibrary(library) if isinstance(library, str | PathLike) else library
+    experiments = [recipe.experiment for recipe in opened.recipes.values()]
+    names = {experiment.name for experiment in experiments}
+    if len(names) > 1:
+        raise InvalidSettingError(
+            f"the library has records of several feeders ({', '.join(sorted(names))}); export one"
+        )
+    source = load_experiment(system or experiments[0].name)
+    experiment = replace(experiments[0], feeder=replace(experiments[0].feeder, circuit=source.feeder.circuit))
+    assets = load_assets(experiment, None if specs_dir is None else Path(specs_dir))
+    # One simulated second tells which bus-phases the feeder has once all elements exist.
+    bus_phases = run_rollout(base_scenario(experiment), experiment, assets, n_steps=1).bus_phases
+    return _Ingredients(opened, experiment, assets, bus_phases)
+
+
+def _common(
+    made: _Ingredients, action: str, reward: RewardConfig | Mapping[str, Any] | None, playing: dict[str, Any]
+) -> dict[str, Any]:
+    weights = reward if isinstance(reward, RewardConfig) else RewardConfig(**(reward or {}))
+    return {
+        "reward_config": weights,
+        "action_mode": action,
+        "logistic_models": made.assets.logistic,
+        "scenario_library": made.library,
+        "truncate_episode": True,
+        **playing,
+    }
