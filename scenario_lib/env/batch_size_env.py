@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from scenario_lib.env.action import action_space, decode_action
 from scenario_lib.env.episode import Episode, OFOBaseline, episode_of
+from scenario_lib.env.labels import observation_labels
 from scenario_lib.env.observation import ObservationConfig, build_observation, compute_zone_mask
 from scenario_lib.env.picking import Library, ScenarioPicker, Worker, worker_generator
+from scenario_lib.env.render import EpisodeHistory, render_episode
 from scenario_lib.env.reward import NEVER_CHANGED, RewardConfig, clip_reward, compute_reward
 from scenario_lib.env.simulation import MakeSim, Stepper, as_stepper
 from scenario_lib.errors import EnvironmentUseError, InvalidSettingError, PowerFlowError, UnknownNameError
@@ -42,18 +44,21 @@ class EnvSettings:
     on_divergence: str
     worker: tuple[int, int] | None
     coverage: str
+    render_mode: str | None
 
     def __post_init__(self) -> None:
         if self.on_divergence not in DIVERGENCE_MODES:
             raise refuse("on_divergence", self.on_divergence, f"one of {', '.join(DIVERGENCE_MODES)}")
         if self.dt_ctrl <= 0:
             raise refuse("dt_ctrl", self.dt_ctrl, "more than 0 s")
+        if self.render_mode not in (None, "rgb_array"):
+            raise refuse("render_mode", self.render_mode, "None or 'rgb_array'")
 
 
 class _BatchSizeEnv(gym.Env[Observation, Any]):
     """What the two environments share: episodes, steps, rewards; they differ in which sites are observed and set."""
 
-    metadata = {"render_modes": []}  # noqa: RUF012 - gymnasium's own declaration
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 - gymnasium's own declaration
 
     def __init__(self, make_sim_fn: MakeSim, obs_config: ObservationConfig, settings: EnvSettings) -> None:
         self._make_sim = make_sim_fn
@@ -65,6 +70,8 @@ class _BatchSizeEnv(gym.Env[Observation, Any]):
         self._ofo = OFOBaseline(self._library, settings.reward_config) if settings.ofo_baseline else None
         self.action_space = action_space(settings.action_mode, obs_config.model_labels, obs_config.feasible_batch_sizes)
         self.observation_space = gym.spaces.Box(-np.inf, np.inf, (obs_config.obs_dim,), np.float32)
+        self.render_mode = settings.render_mode
+        self._history = EpisodeHistory()
         self._sim: Stepper | None = None
         self._episode: Episode | None = None
 
@@ -92,6 +99,7 @@ class _BatchSizeEnv(gym.Env[Observation, Any]):
         self._episode = episode_of(
             record, self._settings.truncate_episode, self._settings.total_duration_s, self._settings.dt_ctrl
         )
+        self._history = EpisodeHistory()
         self._sim.start()
         for _ in range(self._episode.start_s):
             self._sim.advance(Fraction(1))
@@ -125,6 +133,24 @@ class _BatchSizeEnv(gym.Env[Observation, Any]):
         self._prev_batch = batches
         episode.over = episode.step >= episode.n_steps
         return self._observation, reward, False, episode.over, info
+
+    def render(self) -> Any:
+        """A picture of the episode so far, shape (height, width, 3); None without render_mode "rgb_array"."""
+        if self.render_mode is None:
+            return None
+        played = None if self._episode is None else self._episode.record
+        return render_episode(self._history, self._settings.reward_config, f"scenario {played.seed if played else '-'}")
+
+    @property
+    def observation_labels(self) -> tuple[str, ...]:
+        """What each slot of the observation is; known once an episode has begun.
+
+        Raises:
+            EnvironmentUseError: Before the first reset.
+        """
+        if self._sim is None:
+            raise EnvironmentUseError("observation_labels are known once reset has read the feeder; call reset first")
+        return observation_labels(self._obs_config, tuple(self._sim.v_index))
 
     def close(self) -> None:
         """Release the simulation; may be called more than once."""
@@ -171,6 +197,8 @@ class _BatchSizeEnv(gym.Env[Observation, Any]):
         return {label: int(running[label]) for label in self._obs_config.model_labels}
 
     def _observe(self, sim: Stepper, prev_batch: Mapping[str, int]) -> Observation:
+        if self.render_mode is not None and self._episode is not None:
+            self._history.add(float(self._episode.time_s), sim.voltages_vector(), self._running_batches(sim))
         return build_observation(
             sim, self._datacenters(sim), self._obs_config, prev_batch, self._zone_mask, self._zone_masks
         )
@@ -234,6 +262,7 @@ class BatchSizeEnv(_BatchSizeEnv):
         worker: (i, k) for the i-th of k environments that train together: their scenario sequences differ and are
             reproducible from one base seed, given to the reset of each.
         coverage: "random", or "disjoint": the k workers see each scenario once before any twice.
+        render_mode: "rgb_array" for a picture of the episode so far from `render`.
     """
 
     def __init__(  # noqa: PLR0913 - the signature is a contract
@@ -252,6 +281,7 @@ class BatchSizeEnv(_BatchSizeEnv):
         on_divergence: str = "truncate",
         worker: tuple[int, int] | None = None,
         coverage: str = "random",
+        render_mode: str | None = None,
     ) -> None:
         settings = EnvSettings(
             reward_config or RewardConfig(),
@@ -265,6 +295,7 @@ class BatchSizeEnv(_BatchSizeEnv):
             on_divergence,
             worker,
             coverage,
+            render_mode,
         )
         super().__init__(make_sim_fn, obs_config, settings)
         self._agent_site = agent_site_id
@@ -303,6 +334,7 @@ class SharedBatchSizeEnv(_BatchSizeEnv):
         on_divergence: str = "truncate",
         worker: tuple[int, int] | None = None,
         coverage: str = "random",
+        render_mode: str | None = None,
     ) -> None:
         mapped = [label for labels in site_model_mapping.values() for label in labels]
         if len(set(mapped)) != len(mapped):
@@ -324,6 +356,7 @@ class SharedBatchSizeEnv(_BatchSizeEnv):
             on_divergence,
             worker,
             coverage,
+            render_mode,
         )
         super().__init__(make_sim_fn, obs_config, settings)
         self._mapping = {site: tuple(labels) for site, labels in site_model_mapping.items()}
