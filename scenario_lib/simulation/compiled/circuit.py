@@ -1,0 +1,214 @@
+"""The circuit of one experiment as a `Network`, read from OpenDSS after the reference engine's start-up.
+
+Everything but variable loads (datacenters, PV systems, time-varying loads) stands still in a rollout, so a circuit is
+read once per process and experiment. It serves every scenario whose elements are at the same buses.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from openg2g.grid.opendss import dss
+
+from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.scenario.model import Scenario
+from scenario_lib.simulation.compiled.errors import NotModelledError
+from scenario_lib.simulation.compiled.load_currents import LoadTable
+from scenario_lib.simulation.compiled.ordering import Pattern, analyse
+from scenario_lib.simulation.compiled.power_flow import (
+    OPENDSS,
+    GridState,
+    Network,
+    rebuild_admittance,
+    solve_power_flow,
+)
+from scenario_lib.simulation.compiled.factor import factorise
+from scenario_lib.simulation.compiled.read_circuit import LoadPart, RawCircuit, is_symmetric, read_circuit, voltages_by_node
+from scenario_lib.simulation.compiled.refusals import refuse_what_is_not_modelled
+from scenario_lib.simulation.grid import ScenarioGrid
+
+AGREEMENT_PU = 5e-8
+"""Largest voltage difference to OpenDSS that is accepted, at the check on reading and elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circuit:
+    """A circuit and what its variable loads are.
+
+    Attributes:
+        bus_phases: The N recorded (bus, phase) pairs.
+        node_names: Names such as "650.1" in elimination order.
+        groups: For each datacenter phase, then each PV system and time-varying load, the number of its load parts.
+    """
+
+    network: Network
+    bus_phases: tuple[tuple[str, int], ...]
+    node_names: tuple[str, ...]
+    groups: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Datacenter:
+    """As much of a datacenter as a grid needs to know before it starts."""
+
+    name: str
+
+
+def read_network(scenario: Scenario, experiment: Experiment) -> Circuit:
+    """Start OpenDSS on the experiment's feeder with the scenario's elements and turn the circuit into arrays.
+
+    Raises:
+        NotModelledError: The circuit has something that the compiled engine does not model.
+        PowerFlowError: OpenDSS does not converge at start-up.
+    """
+    grid = ScenarioGrid(experiment.feeder, scenario, 1)
+    for site in scenario.sites:
+        grid.attach_dc(
+            _Datacenter(site.name),
+            bus=site.bus,
+            connection_type=site.connection_type,
+            power_factor=experiment.datacenter.power_factor,
+        )
+    grid.start()
+    start_v = voltages_by_node()
+    dss.Solution.SolveNoControl()  # gives the added elements their nodes; a step from `start_v`, compared below
+    refuse_what_is_not_modelled()
+    raw = read_circuit()
+    if not is_symmetric(raw.admittance):
+        raise NotModelledError("an admittance matrix that is not symmetric")
+    groups = [(name,) for attached in grid._dc_attachments.values() for name in attached.load_names]
+    groups += [tuple(names) for names in grid._element_names]
+    bus_phases = tuple((str(bus), int(phase)) for bus, phase in grid.v_index)
+    circuit = _circuit(raw, start_v, bus_phases, groups)
+    _check_against_opendss(circuit)
+    return circuit
+
+
+def _circuit(
+    raw: RawCircuit,
+    start_v: dict[str, complex],
+    bus_phases: tuple[tuple[str, int], ...],
+    groups: list[tuple[str, ...]],
+) -> Circuit:
+    names = [name.lower() for group in groups for name in group]
+    by_name = {part.name.lower(): part for part in raw.parts}
+    variable = [by_name[name] for name in names]
+    fixed = [part for part in raw.parts if part.name.lower() not in set(names)]
+    pattern = analyse(_neighbours(raw, variable), _nodes(variable))
+    place = np.empty(len(pattern.order), np.int64)
+    place[pattern.order] = np.arange(len(place))
+    position = {name: int(place[i]) for i, name in enumerate(raw.nodes)}
+    network = _network(raw, pattern, _renumbered(fixed, place), _renumbered(variable, place))
+    recorded = np.array([position[f"{bus.lower()}.{phase}"] for bus, phase in bus_phases], np.int64)
+    node_names = tuple(raw.nodes[i] for i in pattern.order)
+    start = np.array([*(start_v[name] for name in node_names), 0.0])
+    network = network._replace(recorded=recorded, start_v=start)
+    return Circuit(network, bus_phases, node_names, tuple(len(group) for group in groups))
+
+
+def _nodes(parts: list[LoadPart]) -> frozenset[int]:
+    return frozenset(node for part in parts for node in (part.node, part.return_node) if node is not None)
+
+
+def _neighbours(raw: RawCircuit, variable: list[LoadPart]) -> list[set[int]]:
+    near = [set(np.flatnonzero(row).tolist()) - {i} for i, row in enumerate(raw.admittance)]
+    for part in variable:
+        if part.node is not None and part.return_node is not None:
+            near[part.node].add(part.return_node)
+            near[part.return_node].add(part.node)
+    return near
+
+
+def _renumbered(parts: list[LoadPart], place: np.ndarray) -> list[LoadPart]:
+    """The same parts with nodes in elimination order, ground being the number of nodes."""
+
+    def at(node: int | None) -> int:
+        return len(place) if node is None else int(place[node])
+
+    return [replace(part, node=at(part.node), return_node=at(part.return_node)) for part in parts]
+
+
+def _network(raw: RawCircuit, pattern: Pattern, fixed: list[LoadPart], variable: list[LoadPart]) -> Network:
+    n = len(pattern.order)
+    lower, diagonal = _values(raw, pattern)
+    first = _factorise_head(pattern, lower, diagonal, [part.node for part in variable] + [part.return_node for part in variable])
+    return Network(
+        column_start=pattern.column_start,
+        rows=pattern.rows,
+        targets=pattern.targets,
+        first=first,
+        lower=lower,
+        diagonal=diagonal,
+        source_a=raw.source_a[pattern.order],
+        base_v=raw.base_v[pattern.order],
+        loads=_table([*fixed, *variable]),
+        fixed_power_va=np.array([part.power_va for part in fixed], complex),
+        fixed_admittance=np.array([part.power_va.conjugate() / part.base_v**2 for part in fixed], complex),
+        off_diagonal=np.array(
+            [pattern.entry(p.node, p.return_node) if max(p.node, p.return_node) < n else -1 for p in variable], np.int64
+        ),
+        recorded=np.zeros(0, np.int64),
+        start_v=np.zeros(0, complex),
+    )
+
+
+def _values(raw: RawCircuit, pattern: Pattern) -> tuple[np.ndarray, np.ndarray]:
+    ordered = raw.admittance[np.ix_(pattern.order, pattern.order)]
+    columns = np.repeat(np.arange(len(pattern.order)), np.diff(pattern.column_start))
+    return ordered[pattern.rows, columns].copy(), ordered.diagonal().copy()
+
+
+def _factorise_head(pattern: Pattern, lower: np.ndarray, diagonal: np.ndarray, variable: list[int | None]) -> np.ndarray:
+    """Eliminate, once and in place, the columns before the first node of a variable load."""
+    n = len(pattern.order)
+    first = min((node for node in variable if node is not None), default=n)
+    sizes = np.diff(pattern.column_start)[:first]
+    targets = int(np.sum(sizes * (sizes + 1) // 2))
+    factorise(pattern.column_start, pattern.targets[:targets], np.zeros(2, np.int64), lower, diagonal[:first])
+    return np.array([first, targets], np.int64)
+
+
+def _table(parts: list[LoadPart]) -> LoadTable:
+    base_v = np.array([part.base_v for part in parts])
+    return LoadTable(
+        node=np.array([part.node for part in parts], np.int64),
+        return_node=np.array([part.return_node for part in parts], np.int64),
+        model=np.array([part.model for part in parts], np.int64),
+        base_v=base_v,
+        low_v=base_v * [part.low_pu for part in parts],
+        min_v=base_v * [part.min_pu for part in parts],
+        max_v=base_v * [part.max_pu for part in parts],
+        watt_exponent=np.array([part.watt_exponent for part in parts]),
+        var_exponent=np.array([part.var_exponent for part in parts]),
+    )
+
+
+def start_state(network: Network) -> GridState:
+    """The state before the first second: voltages as compiled, variable loads at zero, Y not yet factorised."""
+    n, n_loads = network.source_a.size, network.loads.node.size
+    n_fixed = network.fixed_power_va.size
+    power, admittance = np.zeros(n_loads, complex), np.zeros(n_loads, complex)
+    power[:n_fixed], admittance[:n_fixed] = network.fixed_power_va, network.fixed_admittance
+    return GridState(
+        v=network.start_v.copy(),
+        magnitude_v=np.abs(network.start_v[:n]),
+        power_va=power,
+        admittance=admittance,
+        lower=network.lower.copy(),
+        inverse_diagonal=network.diagonal.copy(),
+    )
+
+
+def _check_against_opendss(circuit: Circuit) -> None:
+    """Make the solution that OpenDSS has just made, from the same voltages: whatever was misread shows here."""
+    state = start_state(circuit.network)
+    rebuild_admittance(circuit.network, state)
+    iterations = solve_power_flow(circuit.network, state, OPENDSS)
+    theirs = voltages_by_node()
+    ours = state.v[:-1]
+    distance = np.abs(ours - [theirs[name] for name in circuit.node_names]) / circuit.network.base_v
+    worst = int(np.argmax(distance))
+    if not distance[worst] <= AGREEMENT_PU or iterations != dss.Solution.Iterations():
+        raise NotModelledError(
+            f"something of this circuit (the voltage at {circuit.node_names[worst]} is {distance[worst]:.1e} pu "
+            f"off OpenDSS's after {iterations} and {dss.Solution.Iterations()} iterations)"
+        )

@@ -1,0 +1,73 @@
+"""How functions are compiled: `kernel` in place of `numba.njit`, with the machine code kept on disk.
+
+numba notices a changed source file, but not a change in a kernel that another file calls. So the cache folder has
+the digest of all kernel sources in its name: after an update nothing stale can be loaded.
+"""
+
+import functools
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+@functools.cache
+def sources_digest() -> str:
+    """Digest of every source file beside this one, and of the versions that turn them into machine code."""
+    digest = hashlib.sha256(f"{numba.__version__} {np.__version__}".encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@functools.cache
+def cache_folder() -> Path:
+    """Where machine code is kept: beside the sources if that can be written, else in the user's cache.
+
+    `NUMBA_CACHE_DIR`, if set, comes first; a folder for temporary files comes last.
+    """
+    own = os.environ.get("NUMBA_CACHE_DIR")
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    candidates = [Path(own)] if own else []
+    candidates += [Path(__file__).parent / "__pycache__", user, Path(tempfile.gettempdir())]
+    for parent in candidates:
+        folder = parent / f"scenario-lib-kernels-{sources_digest()}"
+        if _writable(folder):
+            return folder
+    raise OSError(f"none of {', '.join(map(str, candidates))} can be written; set NUMBA_CACHE_DIR to a folder that can")
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def kernel(function: _Function) -> _Function:
+    """Compile at the first call, or load what was compiled before; strict IEEE arithmetic, no lock held."""
+    return _compiled(function, parallel=False)
+
+
+def parallel_kernel(function: _Function) -> _Function:
+    """As `kernel`, with `prange` loops over threads; for loops over scenarios only, never for a sum."""
+    return _compiled(function, parallel=True)
+
+
+def _compiled(function: _Function, *, parallel: bool) -> _Function:
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(cache_folder())  # read while decorating, so that other packages keep theirs
+    try:
+        return numba.njit(cache=True, fastmath=False, nogil=True, error_model="numpy", parallel=parallel)(function)
+    finally:
+        numba.config.CACHE_DIR = before

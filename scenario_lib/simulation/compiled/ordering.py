@@ -1,0 +1,78 @@
+"""Symbolic part of a sparse symmetric factorisation: elimination order, and where entries of the factor lie.
+
+Done once per circuit, so plain Python. The factor is kept by columns, entries below the diagonal only.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Where the entries of a lower triangular factor lie; n columns, m entries below the diagonal.
+
+    Attributes:
+        order: Node that is eliminated at each place, shape (n,).
+        column_start: First entry of each column, shape (n + 1,).
+        rows: Row of each entry, rising within a column, shape (m,).
+        targets: For every pair of entries of a column (p, then q >= p), the place that their product is subtracted
+            from: an entry, or minus one minus a column for its diagonal. In the order in which they are met.
+    """
+
+    order: Ints
+    column_start: Ints
+    rows: Ints
+    targets: Ints
+
+    def entry(self, row: int, column: int) -> int:
+        """Index of the entry at two different places, whichever is the larger."""
+        low, high = sorted((row, column))
+        start, stop = self.column_start[low : low + 2]
+        found = start + int(np.searchsorted(self.rows[start:stop], high))
+        if found == stop or self.rows[found] != high:
+            raise KeyError((row, column))
+        return int(found)
+
+
+def analyse(neighbours: Sequence[set[int]], last: frozenset[int] = frozenset()) -> Pattern:
+    """Order and pattern of the factor of a symmetric matrix.
+
+    Args:
+        neighbours: For each node, the nodes with which it shares an off-diagonal entry.
+        last: Nodes to eliminate after all others, so that a change at them concerns the last columns only.
+    """
+    order, columns = _eliminate([set(near) for near in neighbours], last)
+    place = {node: position for position, node in enumerate(order)}
+    rows = [sorted(place[node] for node in column) for column in columns]
+    starts = np.concatenate([[0], np.cumsum([len(column) for column in rows])]).astype(np.int64)
+    flat = np.array([row for column in rows for row in column], np.int64)
+    pattern = Pattern(np.array(order, np.int64), starts, flat, np.zeros(0, np.int64))
+    targets = [
+        -1 - row if row == other else pattern.entry(row, other)
+        for column in rows
+        for position, row in enumerate(column)
+        for other in column[position:]
+    ]
+    return Pattern(pattern.order, starts, flat, np.array(targets, np.int64))
+
+
+def _eliminate(graph: list[set[int]], last: frozenset[int]) -> tuple[list[int], list[set[int]]]:
+    """Minimum degree order (lowest node wins a tie); for each eliminated node, its neighbours at that time."""
+    order: list[int] = []
+    columns: list[set[int]] = []
+    left = set(range(len(graph)))
+    while left:
+        node = min(left, key=lambda n: (n in last, len(graph[n]), n))
+        near = graph[node]
+        for other in near:
+            graph[other] |= near
+            graph[other] -= {node, other}
+        order.append(node)
+        columns.append(near)
+        left.remove(node)
+    return order, columns
