@@ -1,0 +1,57 @@
+"""The OFO controllers of a scenario: tuning, fits and starting point, as openg2g's constructor makes them."""
+
+import math
+
+import numpy as np
+
+from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.scenario.model import Scenario
+from scenario_lib.simulation.assets import Assets
+from scenario_lib.simulation.compiled.datacenter_tables import DatacenterTables
+from scenario_lib.simulation.compiled.loops import Controllers
+from scenario_lib.simulation.compiled.ofo import Floats, OFOModels, OFOSettings, OFOState
+from scenario_lib.simulation.policies import screening_tuning
+
+
+def build_ofo(
+    scenario: Scenario, experiment: Experiment, assets: Assets, tables: DatacenterTables, n_bus_phases: int
+) -> Controllers:
+    """Controllers before their first step, with the tuning that screening uses."""
+    tuning = screening_tuning(experiment)
+    deployed = [model for site in scenario.sites for model in site.models]
+    initial = [math.log2(max(model.initial_batch_size, 1)) for model in deployed]
+    state = OFOState(
+        x=np.array(initial),
+        previous_x=np.array(initial),
+        latency_dual=np.zeros(len(deployed)),
+        under_dual=np.zeros((len(scenario.sites), n_bus_phases)),
+        over_dual=np.zeros((len(scenario.sites), n_bus_phases)),
+        sensitivity=np.zeros((len(scenario.sites), n_bus_phases, 3)),
+    )
+    settings = OFOSettings(**{name: getattr(tuning, name) for name in OFOSettings._fields})
+    return Controllers(settings, _models([model.label for model in deployed], experiment, assets, tables), state)
+
+
+def _models(labels: list[str], experiment: Experiment, assets: Assets, tables: DatacenterTables) -> OFOModels:
+    fits = assets.logistic
+    largest = [int(sizes.max()) for sizes in tables.batch_sizes]
+    return OFOModels(
+        power=_fits([fits.power(label) for label in labels]),
+        latency=_fits([fits.latency(label) for label in labels]),
+        throughput=_fits([fits.throughput(label) for label in labels]),
+        throughput_max=np.array(
+            [_usable(fits.throughput(label).eval(batch)) for label, batch in zip(labels, largest, strict=True)]
+        ),
+        itl_deadline_s=np.array([float(experiment.spec(label).itl_deadline_s) for label in labels]),
+        batch_sizes=tables.batch_sizes,
+        n_levels=tables.n_levels,
+    )
+
+
+def _fits(fits: list[object]) -> Floats:
+    return np.array([(fit.L, fit.x0, fit.k) for fit in fits], float)  # type: ignore[attr-defined]
+
+
+def _usable(throughput: float) -> float:
+    """openg2g's rule: a throughput that is no positive number counts as 1."""
+    return throughput if math.isfinite(throughput) and throughput > 0 else 1.0

@@ -1,0 +1,217 @@
+"""All datacenters of a scenario as tables: what no batch decision can change, and how a batch size becomes power.
+
+The sites' models are numbered through, M together, and so are their servers.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from openg2g.datacenter.workloads.inference import InferenceData
+
+from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.scenario.curves import Array
+from scenario_lib.scenario.model import Scenario
+from scenario_lib.simulation.assets import Assets
+from scenario_lib.simulation.compiled.errors import NotModelledError
+from scenario_lib.simulation.compiled.latency import LatencyDraws, LatencyFits
+from scenario_lib.simulation.compiled.server_power import Servers, fill_model_power
+from scenario_lib.simulation.compiled.site_tables import (
+    Allocation,
+    Ints,
+    allocate_servers,
+    latency_draws,
+    server_noise,
+    training_power_w,
+)
+from scenario_lib.simulation.datacenters import ScenarioDatacenter, build_datacenters
+
+
+@dataclass(frozen=True, slots=True)
+class DatacenterTables:
+    """Datacenters over T seconds; S sites, M deployed models, L batch levels.
+
+    Attributes:
+        site_names, model_labels: Names of the S sites, and (site, label) of the M models.
+        site_of_model: Shape (M,).
+        batch_sizes: Batch size of each level, rising, shape (M, L); models of a site share theirs, and rows are
+            filled up with their last.
+        n_levels: Levels of each model, shape (M,).
+        initial_levels: Level at the first second, shape (M,).
+        servers, latency_fits, latency_draws: See there.
+        active_replicas: Replicas of whole servers, shape (T, M).
+        phase_share: Part of each model's servers on each phase, shape (T, M, 3).
+        base_w: Facility power per phase (W), shape (S,).
+        training_w: Training power per phase (W), one run after another, shape (runs, T); the first site's.
+        initial_power_w: Power of each model at its initial level (W), shape (T, M, 3).
+    """
+
+    site_names: tuple[str, ...]
+    model_labels: tuple[tuple[str, str], ...]
+    site_of_model: Ints
+    batch_sizes: Ints
+    n_levels: Ints
+    initial_levels: Ints
+    servers: Servers
+    latency_fits: LatencyFits
+    latency_draws: LatencyDraws
+    active_replicas: Ints
+    phase_share: Array
+    base_w: Array
+    training_w: Array
+    initial_power_w: Array
+
+
+@dataclass(frozen=True, slots=True)
+class _Levels:
+    """What batch sizes mean, the same for every scenario of an experiment."""
+
+    batch_sizes: Ints
+    n_levels: Ints
+    templates_w: Array
+    template_s: Ints
+    fits: LatencyFits
+
+
+def build_tables(scenario: Scenario, experiment: Experiment, assets: Assets, n_seconds: int) -> DatacenterTables:
+    """Compile the datacenters of a scenario.
+
+    Raises:
+        ValueError, RuntimeError: A drawn ramp needs more GPUs than its site has, as in the reference engine.
+        NotModelledError: A model can be given a batch size for which it has no data.
+    """
+    times_s = np.arange(n_seconds, dtype=float)
+    datacenters = list(build_datacenters(scenario, experiment, assets).values())
+    labels = tuple((site.name, model.label) for site in scenario.sites for model in site.models)
+    sites = tuple(tuple(model.label for model in site.models) for site in scenario.sites)
+    levels = _levels(sites, experiment, assets)
+    allocations = [
+        allocate_servers(datacenter, site.models, times_s)
+        for datacenter, site in zip(datacenters, scenario.sites, strict=True)
+    ]
+    draws = [latency_draws(dc, allocation.active_replicas) for dc, allocation in zip(datacenters, allocations, strict=True)]
+    servers = _servers(datacenters, allocations, levels, n_seconds)
+    initial = np.array([model.initial_batch_size for site in scenario.sites for model in site.models])
+    initial_levels = np.argmax(levels.batch_sizes == initial[:, None], axis=1).astype(np.int64)
+    power_w = np.zeros((n_seconds, len(labels), 3))
+    fill_model_power(servers, initial_levels, power_w)
+    return DatacenterTables(
+        site_names=tuple(site.name for site in scenario.sites),
+        model_labels=labels,
+        site_of_model=np.repeat(np.arange(len(sites)), [len(site) for site in sites]).astype(np.int64),
+        batch_sizes=levels.batch_sizes,
+        n_levels=levels.n_levels,
+        initial_levels=initial_levels,
+        servers=servers,
+        latency_fits=levels.fits,
+        latency_draws=_joined_draws(draws),
+        active_replicas=_joined([allocation.active_replicas for allocation in allocations]),
+        phase_share=_joined([allocation.phase_share for allocation in allocations]),
+        base_w=np.array([datacenter._base_W_per_phase for datacenter in datacenters]),
+        training_w=np.array([power / 3.0 for power in training_power_w(datacenters[0], times_s)]).reshape(-1, n_seconds),
+        initial_power_w=power_w,
+    )
+
+
+def _joined(parts: list[Array]) -> Array:
+    return np.ascontiguousarray(np.concatenate(parts, axis=1)) if len(parts) > 1 else np.ascontiguousarray(parts[0])
+
+
+def _joined_draws(draws: list[LatencyDraws]) -> LatencyDraws:
+    offsets = np.cumsum([0, *(len(site.normal) for site in draws[:-1])])
+    return LatencyDraws(
+        start=_joined([site.start + offset for site, offset in zip(draws, offsets, strict=True)]),
+        normal=np.concatenate([site.normal for site in draws]),
+        uniform=np.concatenate([site.uniform for site in draws]),
+    )
+
+
+def _servers(
+    datacenters: list[ScenarioDatacenter], allocations: list[Allocation], levels: _Levels, n_seconds: int
+) -> Servers:
+    pools = [datacenter._pool for datacenter in datacenters]
+    server_offset = np.cumsum([0, *(pool.num_servers for pool in pools[:-1])])
+    list_offset = np.cumsum([0, *(len(allocation.servers) for allocation in allocations[:-1])])
+    return Servers(
+        templates_w=levels.templates_w,
+        template_s=levels.template_s,
+        gpus=float(pools[0].gpus_per_server),
+        amplitude=np.concatenate([pool.amplitude_scales for pool in pools]),
+        stagger_s=np.concatenate([pool.stagger_offsets for pool in pools]).astype(np.int64),
+        noise=_joined([server_noise(datacenter, n_seconds) for datacenter in datacenters]),
+        allocated=np.concatenate([a.servers + offset for a, offset in zip(allocations, server_offset, strict=True)]),
+        first=_joined([a.first + offset for a, offset in zip(allocations, list_offset, strict=True)]),
+        phase_count=_joined([a.phase_count for a in allocations]),
+    )
+
+
+def _levels(sites: tuple[tuple[str, ...], ...], experiment: Experiment, assets: Assets) -> _Levels:
+    feasible = tuple(
+        tuple(sorted({int(b) for label in labels for b in experiment.spec(label).feasible_batch_sizes}))
+        for labels in sites
+    )
+    return _levels_of(sites, feasible, _ById(assets.inference))
+
+
+class _ById:
+    """Loaded data as a key of a cache: the same object, whatever it holds."""
+
+    def __init__(self, inference: InferenceData) -> None:
+        self.inference = inference
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and self.inference is other.inference
+
+    def __hash__(self) -> int:
+        return id(self.inference)
+
+
+@lru_cache(maxsize=8)
+def _levels_of(sites: tuple[tuple[str, ...], ...], feasible: tuple[tuple[int, ...], ...], data: _ById) -> _Levels:
+    longest = max(len(batches) for batches in feasible)
+    rows = [(label, batches) for labels, batches in zip(sites, feasible, strict=True) for label in labels]
+    padded = [[*batches, *[batches[-1]] * (longest - len(batches))] for _, batches in rows]
+    templates = [[_template(data.inference, label, b) for b in row] for (label, _), row in zip(rows, padded, strict=True)]
+    lengths = [len(row[0]) for row in templates]
+    table = np.zeros((len(rows), longest, max(lengths)))
+    for m, row in enumerate(templates):
+        for level, template in enumerate(row):
+            table[m, level, : len(template)] = template
+    return _Levels(
+        batch_sizes=np.array(padded, np.int64),
+        n_levels=np.array([len(batches) for _, batches in rows], np.int64),
+        templates_w=table,
+        template_s=np.array(lengths, np.int64),
+        fits=_fits(data.inference, [label for label, _ in rows], padded),
+    )
+
+
+def _template(inference: InferenceData, label: str, batch_size: int) -> Array:
+    try:
+        return np.asarray(inference.power_templates.template(label, batch_size))
+    except KeyError:
+        raise NotModelledError(
+            f"batch size {batch_size} for model {label}: feasible at its site, but without a power trace"
+        ) from None
+
+
+def _fits(inference: InferenceData, labels: list[str], batch_sizes: list[list[int]]) -> LatencyFits:
+    shape = (len(labels), len(batch_sizes[0]))
+    fits = LatencyFits(*(np.zeros(shape) for _ in range(4)), np.zeros((*shape, 2)), np.zeros((*shape, 2)))
+    for m, (label, row) in enumerate(zip(labels, batch_sizes, strict=True)):
+        mixtures = inference.itl_fits.distributions[label]
+        for level, batch_size in enumerate(row):
+            if batch_size not in mixtures:
+                raise NotModelledError(f"batch size {batch_size} for model {label}: no latency fit for it")
+            mixture, where = mixtures[batch_size], (m, level)
+            fits.mean_s[where], fits.variance_s2[where] = mixture.mean_var()
+            fits.offset_s[where] = mixture.loc
+            total = max(float(mixture.pi_steady) + float(mixture.pi_stall), 1e-12)
+            fits.steady_weight[where] = float(mixture.pi_steady) / total
+            for part, (scale, sigma) in enumerate(
+                ((mixture.scale_steady, mixture.sigma_steady), (mixture.scale_stall, mixture.sigma_stall))
+            ):
+                fits.log_scale[(*where, part)] = math.log(max(scale, 1e-15))
+                fits.sigma[(*where, part)] = max(sigma, 0.0)
+    return fits

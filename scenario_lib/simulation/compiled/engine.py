@@ -1,0 +1,154 @@
+"""Compile a scenario once, run it as often as wanted."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scenario_lib.errors import PowerFlowError, UnknownNameError
+from scenario_lib.feeders.experiment import DURATION_S, Experiment
+from scenario_lib.scenario.model import Scenario
+from scenario_lib.simulation.assets import Assets
+from scenario_lib.simulation.compiled.circuit import Circuit, read_network, start_state
+from scenario_lib.simulation.compiled.controllers import build_ofo
+from scenario_lib.simulation.compiled.datacenter_tables import DatacenterTables, build_tables
+from scenario_lib.simulation.compiled.errors import NotModelledError
+from scenario_lib.simulation.compiled.loops import (
+    CONVERGED,
+    FAILED_IN_STEP,
+    Plant,
+    Record,
+    run_ofo,
+    run_uncontrolled,
+)
+from scenario_lib.simulation.compiled.power_flow import OPENDSS, Tolerance
+from scenario_lib.simulation.compiled.second import Feeding
+from scenario_lib.simulation.grid import tan_phi
+from scenario_lib.simulation.policies import POLICIES
+from scenario_lib.simulation.rollout import Rollout
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledScenario:
+    """A scenario as tables; runs leave it unchanged."""
+
+    scenario: Scenario
+    experiment: Experiment
+    assets: Assets
+    circuit: Circuit
+    tables: DatacenterTables
+    plant: Plant
+    feeding: Feeding
+
+
+def compile_scenario(
+    scenario: Scenario, experiment: Experiment, assets: Assets, n_seconds: int = DURATION_S
+) -> CompiledScenario:
+    """Compile the first `n_seconds` of a scenario.
+
+    Raises:
+        NotModelledError: The circuit or an asset has something that this engine does not model.
+        PowerFlowError: OpenDSS does not converge at start-up.
+        ValueError, RuntimeError: A drawn ramp needs more GPUs than its site has, as in the reference engine.
+    """
+    circuit = circuit_of(scenario, experiment)
+    tables = build_tables(scenario, experiment, assets, n_seconds)
+    plant = Plant(**{name: getattr(tables, name) for name in Plant._fields})
+    feeding = _feeding(scenario, experiment, circuit, n_seconds)
+    return CompiledScenario(scenario, experiment, assets, circuit, tables, plant, feeding)
+
+
+def circuit_of(scenario: Scenario, experiment: Experiment) -> Circuit:
+    """The circuit with the scenario's elements, read once per process for all scenarios with the same."""
+    return _CIRCUITS.get(scenario, experiment)
+
+
+class _Circuits:
+    """Circuits read in this process, the last few of them."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, Circuit] = {}
+
+    def get(self, scenario: Scenario, experiment: Experiment) -> Circuit:
+        key = _circuit_key(scenario, experiment)
+        if key not in self._known:
+            while len(self._known) >= 8:
+                del self._known[next(iter(self._known))]
+            self._known[key] = read_network(scenario, experiment)
+        return self._known[key]
+
+
+_CIRCUITS = _Circuits()
+
+
+def _circuit_key(scenario: Scenario, experiment: Experiment) -> object:
+    feeder = experiment.feeder
+    return (
+        (feeder.circuit, feeder.source_pu, tuple(feeder.initial_taps_pu.items()), feeder.exclude_buses),
+        tuple((site.name, site.bus, site.connection_type) for site in scenario.sites),
+        tuple((power.bus, power.bus_kv) for power in scenario.pv_systems),
+        tuple((power.bus, power.bus_kv) for power in scenario.tvl),
+    )
+
+
+def _feeding(scenario: Scenario, experiment: Experiment, circuit: Circuit, n_seconds: int) -> Feeding:
+    times_s = np.arange(n_seconds, dtype=float)
+    elements = [*scenario.pv_systems, *scenario.tvl]
+    signs = [-1.0] * len(scenario.pv_systems) + [1.0] * len(scenario.tvl)
+    kw = [sign * element.kw_per_phase(times_s) for sign, element in zip(signs, elements, strict=True)]
+    return Feeding(
+        datacenter_tan=tan_phi(max(experiment.datacenter.power_factor, 1e-6)),
+        element_kw=np.ascontiguousarray(np.array(kw).reshape(-1, n_seconds).T),
+        element_tan=np.array([tan_phi(element.power_factor) for element in elements]),
+        element_of_part=np.repeat(np.arange(len(elements)), circuit.groups[3 * len(scenario.sites) :]).astype(np.int64),
+    )
+
+
+def run_compiled(compiled: CompiledScenario, policy: str = "none", tolerance: Tolerance = OPENDSS) -> Rollout:
+    """Run a compiled scenario under a policy.
+
+    Raises:
+        PowerFlowError: The power flow does not converge; the error has the second.
+        NotModelledError: The policy is one that only the reference engine has.
+        UnknownNameError: No policy of that name.
+    """
+    record = _empty_record(compiled)
+    network, state = compiled.circuit.network, start_state(compiled.circuit.network)
+    arguments = (network, state, compiled.feeding, compiled.plant, tolerance)
+    if policy == "none":
+        second, outcome = run_uncontrolled(*arguments, record)
+    elif policy == "ofo":
+        n_bus_phases = record.voltages_pu.shape[1]
+        controllers = build_ofo(compiled.scenario, compiled.experiment, compiled.assets, compiled.tables, n_bus_phases)
+        second, outcome = run_ofo(*arguments, controllers, record)
+    elif policy in POLICIES:
+        raise NotModelledError(f"the policy {policy!r}")
+    else:
+        raise UnknownNameError(f"policy {policy!r} is not known; expected one of {', '.join(POLICIES)}")
+    if outcome != CONVERGED:
+        raise PowerFlowError(second, "step" if outcome == FAILED_IN_STEP else "sensitivity estimate")
+    return _rollout(compiled, policy, record)
+
+
+def _empty_record(compiled: CompiledScenario) -> Record:
+    n_seconds, n_models = compiled.tables.active_replicas.shape
+    return Record(
+        voltages_pu=np.empty((n_seconds, len(compiled.circuit.bus_phases))),
+        power_w=np.empty((n_seconds, len(compiled.tables.site_names), 3)),
+        levels=np.empty((n_seconds, n_models), np.int64),
+        itl_s=np.empty((n_seconds, n_models)),
+    )
+
+
+def _rollout(compiled: CompiledScenario, policy: str, record: Record) -> Rollout:
+    tables = compiled.tables
+    return Rollout(
+        policy=policy,
+        bus_phases=compiled.circuit.bus_phases,
+        site_names=tables.site_names,
+        model_labels=tables.model_labels,
+        voltages_pu=record.voltages_pu,
+        power_w=record.power_w,
+        batch_sizes=tables.batch_sizes[np.arange(len(tables.model_labels)), record.levels],
+        active_replicas=tables.active_replicas.copy(),
+        itl_s=record.itl_s,
+    )

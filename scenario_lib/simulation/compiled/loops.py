@@ -1,0 +1,150 @@
+"""The loops over seconds: nobody in control, or one OFO controller per site."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scenario_lib.simulation.compiled.kernels import kernel
+from scenario_lib.simulation.compiled.latency import LatencyDraws, LatencyFits, observed_itl_s
+from scenario_lib.simulation.compiled.ofo import (
+    OFOModels,
+    OFOSettings,
+    OFOState,
+    primal_step,
+    update_latency_dual,
+    update_voltage_duals,
+)
+from scenario_lib.simulation.compiled.power_flow import GridState, Network, Tolerance
+from scenario_lib.simulation.compiled.second import W_PER_KW, Feeding, record_voltages, solve_second
+from scenario_lib.simulation.compiled.sensitivity import estimate_sensitivity
+from scenario_lib.simulation.compiled.server_power import Servers, model_power_w
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+CONVERGED, FAILED_IN_STEP, FAILED_IN_ESTIMATE = 0, 1, 2
+
+
+class Plant(NamedTuple):
+    """The datacenters of a scenario as kernels see them; see `DatacenterTables` for each."""
+
+    servers: Servers
+    latency_fits: LatencyFits
+    latency_draws: LatencyDraws
+    initial_levels: Ints
+    initial_power_w: Floats
+    site_of_model: Ints
+    active_replicas: Ints
+    phase_share: Floats
+    base_w: Floats
+    training_w: Floats
+
+
+class Record(NamedTuple):
+    """What a loop fills in: arrays over T seconds, batch sizes as levels; see `Rollout`."""
+
+    voltages_pu: Floats
+    power_w: Floats
+    levels: Ints
+    itl_s: Floats
+
+
+@kernel
+def site_powers(plant: Plant, second: int, levels: Ints, out_w: Floats) -> None:
+    """Power of every site and phase (W) into `out_w`, shape (S, 3), added up in openg2g's order."""
+    out_w[:] = 0.0
+    power_w = np.empty(3)
+    for model in range(levels.size):
+        if levels[model] == plant.initial_levels[model]:
+            power_w[:] = plant.initial_power_w[second, model]
+        else:
+            model_power_w(plant.servers, second, model, levels[model], power_w)
+        out_w[plant.site_of_model[model]] += power_w
+    for site in range(out_w.shape[0]):
+        out_w[site] = plant.base_w[site] + out_w[site]
+    for run in range(plant.training_w.shape[0]):
+        out_w[0] += plant.training_w[run, second]
+
+
+@kernel
+def observe_second(plant: Plant, second: int, levels: Ints, record: Record) -> None:
+    """Note batch levels and latencies of one second."""
+    for model in range(levels.size):
+        record.levels[second, model] = levels[model]
+        record.itl_s[second, model] = observed_itl_s(
+            plant.latency_fits,
+            plant.latency_draws,
+            (second, model, levels[model]),
+            plant.active_replicas[second, model],
+        )
+
+
+@kernel
+def run_uncontrolled(
+    network: Network, state: GridState, feeding: Feeding, plant: Plant, tolerance: Tolerance, record: Record
+) -> tuple[int, int]:
+    """The baseline; returns (second, outcome), the outcome being one of the constants above."""
+    levels = plant.initial_levels
+    for second in range(record.voltages_pu.shape[0]):
+        site_powers(plant, second, levels, record.power_w[second])
+        observe_second(plant, second, levels, record)
+        if not solve_second(network, state, feeding, second, record.power_w[second], tolerance):
+            return second, FAILED_IN_STEP
+        record_voltages(network, state, record.voltages_pu[second])
+    return record.voltages_pu.shape[0], CONVERGED
+
+
+class Controllers(NamedTuple):
+    """The OFO controllers of all sites."""
+
+    settings: OFOSettings
+    models: OFOModels
+    state: OFOState
+
+
+@kernel
+def run_ofo(
+    network: Network,
+    state: GridState,
+    feeding: Feeding,
+    plant: Plant,
+    tolerance: Tolerance,
+    controllers: Controllers,
+    record: Record,
+) -> tuple[int, int]:
+    """OFO at every site, from the first second on; returns (second, outcome) as `run_uncontrolled`."""
+    levels = plant.initial_levels.copy()
+    for second in range(record.voltages_pu.shape[0]):
+        site_powers(plant, second, levels, record.power_w[second])
+        observe_second(plant, second, levels, record)
+        if not solve_second(network, state, feeding, second, record.power_w[second], tolerance):
+            return second, FAILED_IN_STEP
+        record_voltages(network, state, record.voltages_pu[second])
+        if not _control(network, state, feeding, plant, tolerance, controllers, record, second, levels):
+            return second, FAILED_IN_ESTIMATE
+    return record.voltages_pu.shape[0], CONVERGED
+
+
+@kernel
+def _control(network, state, feeding, plant, tolerance, controllers, record, second, levels):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+    """Let every site's controller act in turn on `levels`; False if an estimate did not converge."""
+    settings, models, memory = controllers
+    interval = settings.sensitivity_update_interval
+    voltages_pu = record.voltages_pu[second].copy()
+    for site in range(plant.base_w.size):
+        if second == 0 or (interval > 0 and second % interval == 0):
+            step_kw = settings.sensitivity_perturbation_kw
+            step_va = complex(step_kw * W_PER_KW, step_kw * feeding.datacenter_tan * W_PER_KW)
+            if not estimate_sensitivity(network, state, site, step_va, tolerance, memory.sensitivity[site]):
+                return False
+            record_voltages(network, state, voltages_pu)
+        weighted = update_voltage_duals(settings, memory, site, voltages_pu)
+        for model in range(levels.size):
+            if plant.site_of_model[model] == site:
+                update_latency_dual(settings, models, memory, model, record.itl_s[second, model])
+                share = plant.phase_share[second, model]
+                gradient = weighted[0] * share[0] + weighted[1] * share[1] + weighted[2] * share[2]
+                replicas = float(plant.active_replicas[second, model])
+                levels[model] = primal_step(settings, models, memory, model, gradient, replicas)
+    return True
