@@ -93,7 +93,7 @@ def _circuit(
     by_name = {part.name.lower(): part for part in raw.parts}
     variable = [by_name[name] for name in names]
     fixed = [part for part in raw.parts if part.name.lower() not in set(names)]
-    pattern = analyse(_neighbours(raw, variable), _nodes(variable))
+    pattern = analyse(_neighbours(raw, variable))
     place = np.empty(len(pattern.order), np.int64)
     place[pattern.order] = np.arange(len(place))
     position = {name: int(place[i]) for i, name in enumerate(raw.nodes)}
@@ -103,10 +103,6 @@ def _circuit(
     start = np.array([*(start_v[name] for name in node_names), 0.0])
     network = network._replace(recorded=recorded, start_v=start)
     return Circuit(network, bus_phases, node_names, tuple(len(group) for group in groups))
-
-
-def _nodes(parts: list[LoadPart]) -> frozenset[int]:
-    return frozenset(node for part in parts for node in (part.node, part.return_node) if node is not None)
 
 
 def _neighbours(raw: RawCircuit, variable: list[LoadPart]) -> list[set[int]]:
@@ -129,16 +125,21 @@ def _renumbered(parts: list[LoadPart], place: np.ndarray) -> list[LoadPart]:
 
 def _network(raw: RawCircuit, pattern: Pattern, fixed: list[LoadPart], variable: list[LoadPart]) -> Network:
     n = len(pattern.order)
+    source_a = raw.source_a[pattern.order]
+    rebuilt = pattern.reach(_nodes(variable, n))
     lower, diagonal = _values(raw, pattern)
-    first = _factorise_head(pattern, lower, diagonal, [part.node for part in variable] + [part.return_node for part in variable])
+    unchanged = np.setdiff1d(np.arange(n), rebuilt)
+    factorise(pattern.column_start, pattern.targets, pattern.target_start(), unchanged, lower, diagonal)
     return Network(
-        column_start=pattern.column_start,
-        rows=pattern.rows,
+        column_start=pattern.column_start.astype(np.uint32),
+        rows=pattern.rows.astype(np.uint32),
         targets=pattern.targets,
-        first=first,
+        target_start=pattern.target_start(),
+        driven=pattern.reach(_nodes([*fixed, *variable], n) | set(np.flatnonzero(source_a).tolist())).astype(np.uint32),
+        rebuilt=rebuilt,
         lower=lower,
         diagonal=diagonal,
-        source_a=raw.source_a[pattern.order],
+        source_a=source_a,
         base_v=raw.base_v[pattern.order],
         loads=_table([*fixed, *variable]),
         fixed_power_va=np.array([part.power_va for part in fixed], complex),
@@ -151,32 +152,31 @@ def _network(raw: RawCircuit, pattern: Pattern, fixed: list[LoadPart], variable:
     )
 
 
+def _nodes(parts: list[LoadPart], ground: int) -> set[int]:
+    return {node for part in parts for node in (part.node, part.return_node) if node is not None and node != ground}
+
+
 def _values(raw: RawCircuit, pattern: Pattern) -> tuple[np.ndarray, np.ndarray]:
     ordered = raw.admittance[np.ix_(pattern.order, pattern.order)]
     columns = np.repeat(np.arange(len(pattern.order)), np.diff(pattern.column_start))
     return ordered[pattern.rows, columns].copy(), ordered.diagonal().copy()
 
 
-def _factorise_head(pattern: Pattern, lower: np.ndarray, diagonal: np.ndarray, variable: list[int | None]) -> np.ndarray:
-    """Eliminate, once and in place, the columns before the first node of a variable load."""
-    n = len(pattern.order)
-    first = min((node for node in variable if node is not None), default=n)
-    sizes = np.diff(pattern.column_start)[:first]
-    targets = int(np.sum(sizes * (sizes + 1) // 2))
-    factorise(pattern.column_start, pattern.targets[:targets], np.zeros(2, np.int64), lower, diagonal[:first])
-    return np.array([first, targets], np.int64)
-
-
 def _table(parts: list[LoadPart]) -> LoadTable:
     base_v = np.array([part.base_v for part in parts])
+    # A part whose `min` lies below its `low` leaves its band at `low` already.
+    min_v = base_v * [max(part.min_pu, part.low_pu) for part in parts]
+    max_v = base_v * [part.max_pu for part in parts]
     return LoadTable(
         node=np.array([part.node for part in parts], np.int64),
         return_node=np.array([part.return_node for part in parts], np.int64),
         model=np.array([part.model for part in parts], np.int64),
         base_v=base_v,
         low_v=base_v * [part.low_pu for part in parts],
-        min_v=base_v * [part.min_pu for part in parts],
-        max_v=base_v * [part.max_pu for part in parts],
+        min_v=min_v,
+        max_v=max_v,
+        min_squared=min_v**2,
+        max_squared=max_v**2,
         watt_exponent=np.array([part.watt_exponent for part in parts]),
         var_exponent=np.array([part.var_exponent for part in parts]),
     )

@@ -29,6 +29,7 @@ class LoadTable(NamedTuple):
         model: One of the constants above, never `CONSTANT_IMPEDANCE`.
         base_v: Nominal voltage across the part (V).
         low_v, min_v, max_v: Where the model changes (V).
+        min_squared, max_squared: Squares of two of these (V^2).
         watt_exponent, var_exponent: For `VOLTAGE_EXPONENTS`.
     """
 
@@ -39,6 +40,8 @@ class LoadTable(NamedTuple):
     low_v: Floats
     min_v: Floats
     max_v: Floats
+    min_squared: Floats
+    max_squared: Floats
     watt_exponent: Floats
     var_exponent: Floats
 
@@ -48,7 +51,7 @@ def load_conductance(table: LoadTable, k: int, power_va: complex, squared_v: flo
     """Admittance (S) at which part k draws its current; `squared_v` is the squared voltage across it (V^2)."""
     base_v = table.base_v[k]
     low_v, min_v, max_v = table.low_v[k], table.min_v[k], table.max_v[k]
-    if squared_v <= min_v * min_v or squared_v > max_v * max_v:
+    if squared_v <= table.min_squared[k] or squared_v > table.max_squared[k]:
         scale = _out_of_band(table.model[k] == CONSTANT_CURRENT, base_v, (low_v, min_v, max_v), squared_v)
         return complex(power_va.real * scale, -power_va.imag * scale)
     if table.model[k] == CONSTANT_POWER:
@@ -69,7 +72,7 @@ def _out_of_band(constant_current: bool, base_v: float, limits_v: tuple[float, f
     nominal = 1.0 / (base_v * base_v)
     if squared_v <= low_v * low_v:
         return nominal
-    if squared_v > max_v * max_v:
+    if squared_v > min_v * min_v:
         return nominal * base_v / max_v if constant_current else 1.0 / (max_v * max_v)
     current_low = nominal * low_v
     current_min = nominal * base_v if constant_current else 1.0 / min_v

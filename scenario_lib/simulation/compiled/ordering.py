@@ -3,8 +3,9 @@
 Done once per circuit, so plain Python. The factor is kept by columns, entries below the diagonal only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,20 @@ class Pattern:
     rows: Ints
     targets: Ints
 
+    def target_start(self) -> Ints:
+        """Index of each column's first target, shape (n + 1,)."""
+        sizes = np.diff(self.column_start)
+        return np.concatenate([[0], np.cumsum(sizes * (sizes + 1) // 2)]).astype(np.int64)
+
+    def reach(self, places: Iterable[int]) -> Ints:
+        """Columns, rising, that values at these places spread to: themselves and all that eliminating them touches."""
+        found = np.zeros(len(self.order), bool)
+        found[list(places)] = True
+        for column, (start, stop) in enumerate(pairwise(self.column_start)):
+            if found[column] and stop > start:
+                found[self.rows[start]] = True
+        return np.flatnonzero(found).astype(np.int64)
+
     def entry(self, row: int, column: int) -> int:
         """Index of the entry at two different places, whichever is the larger."""
         low, high = sorted((row, column))
@@ -39,14 +54,13 @@ class Pattern:
         return int(found)
 
 
-def analyse(neighbours: Sequence[set[int]], last: frozenset[int] = frozenset()) -> Pattern:
+def analyse(neighbours: Sequence[set[int]]) -> Pattern:
     """Order and pattern of the factor of a symmetric matrix.
 
     Args:
         neighbours: For each node, the nodes with which it shares an off-diagonal entry.
-        last: Nodes to eliminate after all others, so that a change at them concerns the last columns only.
     """
-    order, columns = _eliminate([set(near) for near in neighbours], last)
+    order, columns = _eliminate([set(near) for near in neighbours])
     place = {node: position for position, node in enumerate(order)}
     rows = [sorted(place[node] for node in column) for column in columns]
     starts = np.concatenate([[0], np.cumsum([len(column) for column in rows])]).astype(np.int64)
@@ -61,13 +75,13 @@ def analyse(neighbours: Sequence[set[int]], last: frozenset[int] = frozenset()) 
     return Pattern(pattern.order, starts, flat, np.array(targets, np.int64))
 
 
-def _eliminate(graph: list[set[int]], last: frozenset[int]) -> tuple[list[int], list[set[int]]]:
+def _eliminate(graph: list[set[int]]) -> tuple[list[int], list[set[int]]]:
     """Minimum degree order (lowest node wins a tie); for each eliminated node, its neighbours at that time."""
     order: list[int] = []
     columns: list[set[int]] = []
     left = set(range(len(graph)))
     while left:
-        node = min(left, key=lambda n: (n in last, len(graph[n]), n))
+        node = min(left, key=lambda n: (len(graph[n]), n))
         near = graph[node]
         for other in near:
             graph[other] |= near

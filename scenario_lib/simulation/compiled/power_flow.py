@@ -13,10 +13,16 @@ from numpy.typing import NDArray
 
 from scenario_lib.simulation.compiled.factor import factorise, solve_in_place
 from scenario_lib.simulation.compiled.kernels import kernel
-from scenario_lib.simulation.compiled.load_currents import LoadTable, load_conductance
+from scenario_lib.simulation.compiled.load_currents import (
+    CONSTANT_POWER,
+    VOLTAGE_EXPONENTS,
+    LoadTable,
+    load_conductance,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Indices = NDArray[np.uint32]
 Complexes = NDArray[np.complex128]
 
 
@@ -24,9 +30,10 @@ class Network(NamedTuple):
     """A circuit in elimination order: n nodes, m entries of the factor, K load parts, N recorded bus-phases.
 
     Attributes:
-        column_start, rows, targets: Pattern of the factor, see `ordering.Pattern`.
-        first: Columns before `first[0]` hold no variable load; `first[1]` is the index of its first target.
-        lower, diagonal: Y without variable loads (S), the first columns factorised, shapes (m,) and (n,).
+        column_start, rows, targets, target_start: Pattern of the factor, see `ordering.Pattern`.
+        driven: Columns that currents of sources and loads reach.
+        rebuilt: Columns that admittances of variable loads reach.
+        lower, diagonal: Y without variable loads (S), columns other than `rebuilt` eliminated, shapes (m,) and (n,).
         source_a: Current injected by the sources (A), shape (n,).
         base_v: Voltage base of each node, line to neutral (V), shape (n,).
         loads: All load parts that draw a current; the first K - V are fixed, the last V variable.
@@ -36,10 +43,12 @@ class Network(NamedTuple):
         start_v: Voltages of the circuit as compiled (V), ground last, shape (n + 1,).
     """
 
-    column_start: Ints
-    rows: Ints
+    column_start: Indices
+    rows: Indices
     targets: Ints
-    first: Ints
+    target_start: Ints
+    driven: Indices
+    rebuilt: Ints
     lower: Complexes
     diagonal: Complexes
     source_a: Complexes
@@ -98,7 +107,8 @@ def rebuild_admittance(network: Network, state: GridState) -> None:
         admittance = complex(state.power_va[k].real * scale, -state.power_va[k].imag * scale)
         state.admittance[k] = admittance
         _add_between(state, loads.node[k], loads.return_node[k], network.off_diagonal[k - n_fixed], admittance)
-    factorise(network.column_start, network.targets, network.first, state.lower, state.inverse_diagonal)
+    pattern = network.column_start, network.targets, network.target_start
+    factorise(*pattern, network.rebuilt, state.lower, state.inverse_diagonal)
 
 
 @kernel
@@ -114,18 +124,28 @@ def _add_between(state: GridState, node: int, return_node: int, entry: int, admi
 
 @kernel
 def _inject(network: Network, state: GridState, current_a: Complexes) -> None:
-    """Current into every node (A): the sources', and what Y counts for the loads less what they draw."""
-    loads, v = network.loads, state.v
+    """Current into every node (A): the sources', and what Y counts for the loads less what they draw.
+
+    The two common cases are written out: a call with a tuple of arrays costs more than all of their arithmetic.
+    """
+    v, power_va, admittance = state.v, state.power_va, state.admittance
+    loads = network.loads
+    node_of, return_of, model, base_v = loads.node, loads.return_node, loads.model, loads.base_v
+    least, most = loads.min_squared, loads.max_squared
     n = network.source_a.size
     current_a[:n] = network.source_a
     current_a[n] = 0.0
-    for k in range(loads.node.size):
-        power = state.power_va[k]
-        admittance = state.admittance[k]
-        node, return_node = loads.node[k], loads.return_node[k]
+    for k in range(node_of.size):
+        node, return_node = node_of[k], return_of[k]
         across = v[node] - v[return_node]
-        drawn = load_conductance(loads, k, power, across.real * across.real + across.imag * across.imag)
-        current = (admittance - drawn) * across
+        squared = across.real * across.real + across.imag * across.imag
+        if squared <= least[k] or squared > most[k] or model[k] == VOLTAGE_EXPONENTS:
+            drawn = load_conductance(loads, k, power_va[k], squared)
+        else:
+            power = power_va[k]
+            scale = 1.0 / squared if model[k] == CONSTANT_POWER else 1.0 / (np.sqrt(squared) * base_v[k])
+            drawn = complex(power.real * scale, -power.imag * scale)
+        current = (admittance[k] - drawn) * across
         current_a[node] += current
         current_a[return_node] -= current
 
@@ -133,19 +153,26 @@ def _inject(network: Network, state: GridState, current_a: Complexes) -> None:
 @kernel
 def solve_power_flow(network: Network, state: GridState, tolerance: Tolerance) -> int:
     """Iterate from the present voltages; the number of iterations, or 0 if the power flow did not converge."""
-    n = network.source_a.size
-    current_a = np.empty(n + 1, np.complex128)
+    current_a = np.empty(network.source_a.size + 1, np.complex128)
     for iteration in range(1, tolerance.max_iterations + 1):
         _inject(network, state, current_a)
-        solve_in_place(network.column_start, network.rows, state.lower, state.inverse_diagonal, current_a)
-        settled = 0
-        for node in range(n):
-            voltage = current_a[node]
-            state.v[node] = voltage
-            magnitude = np.sqrt(voltage.real * voltage.real + voltage.imag * voltage.imag)
-            # Counting also fails on a voltage that is not a number.
-            settled += abs(magnitude - state.magnitude_v[node]) <= tolerance.change_pu * network.base_v[node]
-            state.magnitude_v[node] = magnitude
-        if settled == n and iteration >= MIN_ITERATIONS:
+        pattern = network.column_start, network.rows, network.driven
+        solve_in_place(*pattern, state.lower, state.inverse_diagonal, current_a)
+        settled = _take(current_a, state.v, state.magnitude_v, network.base_v, tolerance.change_pu)
+        if settled and iteration >= MIN_ITERATIONS:
             return iteration
     return 0
+
+
+@kernel
+def _take(new_v: Complexes, v: Complexes, magnitude_v: Floats, base_v: Floats, change_pu: float) -> bool:
+    """Make the new voltages the present ones; whether no magnitude changed by more than `change_pu`."""
+    settled = 0
+    for node in range(base_v.size):
+        voltage = new_v[node]
+        v[node] = voltage
+        magnitude = np.sqrt(voltage.real * voltage.real + voltage.imag * voltage.imag)
+        # Counting also fails on a voltage that is not a number.
+        settled += abs(magnitude - magnitude_v[node]) <= change_pu * base_v[node]
+        magnitude_v[node] = magnitude
+    return settled == base_v.size
