@@ -168,8 +168,8 @@ def _table(parts: list[LoadPart]) -> LoadTable:
     min_v = base_v * [max(part.min_pu, part.low_pu) for part in parts]
     max_v = base_v * [part.max_pu for part in parts]
     return LoadTable(
-        node=np.array([part.node for part in parts], np.int64),
-        return_node=np.array([part.return_node for part in parts], np.int64),
+        node=np.array([part.node for part in parts], np.uint32),
+        return_node=np.array([part.return_node for part in parts], np.uint32),
         model=np.array([part.model for part in parts], np.int64),
         base_v=base_v,
         low_v=base_v * [part.low_pu for part in parts],

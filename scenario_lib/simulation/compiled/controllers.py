@@ -45,6 +45,8 @@ def _models(labels: list[str], experiment: Experiment, assets: Assets, tables: D
         itl_deadline_s=np.array([float(experiment.spec(label).itl_deadline_s) for label in labels]),
         batch_sizes=tables.batch_sizes,
         n_levels=tables.n_levels,
+        lowest_x=np.array([math.log2(int(sizes.min())) for sizes in tables.batch_sizes]),
+        highest_x=np.array([math.log2(batch) for batch in largest]),
     )
 
 

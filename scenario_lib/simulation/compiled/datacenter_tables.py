@@ -138,9 +138,11 @@ def _servers(
         template_s=levels.template_s,
         gpus=float(pools[0].gpus_per_server),
         amplitude=np.concatenate([pool.amplitude_scales for pool in pools]),
-        stagger_s=np.concatenate([pool.stagger_offsets for pool in pools]).astype(np.int64),
+        stagger_s=np.concatenate([pool.stagger_offsets for pool in pools]).astype(np.uint32),
         noise=_joined([server_noise(datacenter, n_seconds) for datacenter in datacenters]),
-        allocated=np.concatenate([a.servers + offset for a, offset in zip(allocations, server_offset, strict=True)]),
+        allocated=np.concatenate(
+            [a.servers + offset for a, offset in zip(allocations, server_offset, strict=True)]
+        ).astype(np.uint32),
         first=_joined([a.first + offset for a, offset in zip(allocations, list_offset, strict=True)]),
         phase_count=_joined([a.phase_count for a in allocations]),
     )

@@ -70,21 +70,30 @@ def draw(state, replicas, start, normal, uniform):  # type: ignore[no-untyped-de
 
 
 @kernel
-def observed_itl_s(fits: LatencyFits, draws: LatencyDraws, where: tuple[int, int, int], replicas: int) -> float:
-    """Mean latency (s) at (second, model, level); NaN without a replica."""
-    second, model, level = where
-    first = draws.start[second, model]
-    if replicas <= 0:
-        return np.nan
-    if replicas > EXACT_UP_TO:
-        spread = np.sqrt(max(fits.variance_s2[model, level] / replicas, 0.0))
-        return max(fits.mean_s[model, level] + spread * draws.normal[first], 0.0)
-    values = np.empty(replicas)
-    for i in range(replicas):
-        part = 0 if draws.uniform[first + i] < fits.steady_weight[model, level] else 1
-        exponent = fits.log_scale[model, level, part] + fits.sigma[model, level, part] * draws.normal[first + i]
-        values[i] = fits.offset_s[model, level] + np.exp(exponent)
-    return _sum_as_numpy(values) / replicas
+def observe_itl(fits: LatencyFits, draws: LatencyDraws, second: int, levels: Ints, replicas: Ints, out_s: Floats) -> None:
+    """Mean latency (s) of every model at its level into `out_s`, shape (M,); NaN without a replica."""
+    mean_s, variance_s2 = fits.mean_s, fits.variance_s2
+    first, normal = draws.start[second], draws.normal
+    for model in range(levels.size):
+        count, level = replicas[model], levels[model]
+        if count > EXACT_UP_TO:
+            spread = np.sqrt(max(variance_s2[model, level] / count, 0.0))
+            out_s[model] = max(mean_s[model, level] + spread * normal[first[model]], 0.0)
+        elif count > 0:
+            out_s[model] = _mean_of_few(fits, draws, (model, level), first[model], count)
+        else:
+            out_s[model] = np.nan
+
+
+@kernel
+def _mean_of_few(fits: LatencyFits, draws: LatencyDraws, where: tuple[int, int], first: int, count: int) -> float:
+    """Mean over replicas drawn one by one, from draw `first` on."""
+    values = np.empty(count)
+    for i in range(count):
+        part = 0 if draws.uniform[first + i] < fits.steady_weight[where] else 1
+        log_scale, sigma = fits.log_scale[where][part], fits.sigma[where][part]
+        values[i] = fits.offset_s[where] + np.exp(log_scale + sigma * draws.normal[first + i])
+    return _sum_as_numpy(values) / count
 
 
 @kernel

@@ -7,7 +7,7 @@ Below `v_min` the current goes linearly down to that of the nominal impedance at
 `v_max` it is that of the impedance which meets the model there.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ KNOWN_MODELS = (CONSTANT_POWER, CONSTANT_IMPEDANCE, VOLTAGE_EXPONENTS, CONSTANT_
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Indices = NDArray[np.uint32]
+Complexes = NDArray[np.complex128]
 
 
 class LoadTable(NamedTuple):
@@ -33,8 +35,8 @@ class LoadTable(NamedTuple):
         watt_exponent, var_exponent: For `VOLTAGE_EXPONENTS`.
     """
 
-    node: Ints
-    return_node: Ints
+    node: Indices
+    return_node: Indices
     model: Ints
     base_v: Floats
     low_v: Floats
@@ -47,28 +49,45 @@ class LoadTable(NamedTuple):
 
 
 @kernel
-def load_conductance(table: LoadTable, k: int, power_va: complex, squared_v: float) -> Any:
-    """Admittance (S) at which part k draws its current; `squared_v` is the squared voltage across it (V^2)."""
-    base_v = table.base_v[k]
-    low_v, min_v, max_v = table.low_v[k], table.min_v[k], table.max_v[k]
-    if squared_v <= table.min_squared[k] or squared_v > table.max_squared[k]:
-        scale = _out_of_band(table.model[k] == CONSTANT_CURRENT, base_v, (low_v, min_v, max_v), squared_v)
-        return complex(power_va.real * scale, -power_va.imag * scale)
-    if table.model[k] == CONSTANT_POWER:
-        scale = 1.0 / squared_v
-        return complex(power_va.real * scale, -power_va.imag * scale)
-    if table.model[k] == CONSTANT_CURRENT:
-        scale = 1.0 / (np.sqrt(squared_v) * base_v)
-        return complex(power_va.real * scale, -power_va.imag * scale)
-    ratio, scale = np.sqrt(squared_v) / base_v, 1.0 / squared_v
-    watts = power_va.real * ratio ** table.watt_exponent[k]
-    return complex(watts * scale, -power_va.imag * ratio ** table.var_exponent[k] * scale)
+def draw_currents(table: LoadTable, power_va: Complexes, admittance: Complexes, v: Complexes, current_a: Complexes) -> None:
+    """Add to every node's current what Y counts for the parts at it, less what they draw (A).
+
+    Arrays are taken out of their tuple first: passing the tuple on would cost more than all of the arithmetic.
+
+    Args:
+        power_va, admittance: Of each part, as drawn and as in Y, shape (K,).
+        v: Node voltages (V), ground last, shape (n + 1,).
+        current_a: Shape (n + 1,); what is put at ground does not matter.
+    """
+    node_of, return_of, model, base_v = table.node, table.return_node, table.model, table.base_v
+    low_v, min_v, max_v = table.low_v, table.min_v, table.max_v
+    min_squared, max_squared = table.min_squared, table.max_squared
+    watt_exponent, var_exponent = table.watt_exponent, table.var_exponent
+    for k in range(node_of.size):
+        node, return_node = node_of[k], return_of[k]
+        across = v[node] - v[return_node]
+        squared = across.real * across.real + across.imag * across.imag
+        watts, negative_vars = power_va[k].real, -power_va[k].imag
+        if squared <= min_squared[k] or squared > max_squared[k]:
+            scale = _out_of_band(model[k] == CONSTANT_CURRENT, base_v[k], low_v[k], min_v[k], max_v[k], squared)
+        elif model[k] == CONSTANT_POWER:
+            scale = 1.0 / squared
+        elif model[k] == CONSTANT_CURRENT:
+            scale = 1.0 / (np.sqrt(squared) * base_v[k])
+        else:
+            ratio, scale = np.sqrt(squared) / base_v[k], 1.0 / squared
+            watts *= ratio ** watt_exponent[k]
+            negative_vars *= ratio ** var_exponent[k]
+        current = (admittance[k] - complex(watts * scale, negative_vars * scale)) * across
+        current_a[node] += current
+        current_a[return_node] -= current
 
 
 @kernel
-def _out_of_band(constant_current: bool, base_v: float, limits_v: tuple[float, float, float], squared_v: float) -> Any:
+def _out_of_band(  # noqa: PLR0913 - a tuple would cost time
+    constant_current: bool, base_v: float, low_v: float, min_v: float, max_v: float, squared_v: float
+) -> float:
     """Factor from conjugate power to admittance outside min_v to max_v."""
-    low_v, min_v, max_v = limits_v
     nominal = 1.0 / (base_v * base_v)
     if squared_v <= low_v * low_v:
         return nominal

@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenario_lib.simulation.compiled.kernels import kernel
-from scenario_lib.simulation.compiled.latency import LatencyDraws, LatencyFits, observed_itl_s
+from scenario_lib.simulation.compiled.latency import LatencyDraws, LatencyFits, observe_itl
 from scenario_lib.simulation.compiled.ofo import (
     OFOModels,
     OFOSettings,
     OFOState,
     primal_step,
-    update_latency_dual,
+    update_latency_duals,
     update_voltage_duals,
 )
 from scenario_lib.simulation.compiled.power_flow import GridState, Network, Tolerance
@@ -53,31 +53,32 @@ class Record(NamedTuple):
 @kernel
 def site_powers(plant: Plant, second: int, levels: Ints, out_w: Floats) -> None:
     """Power of every site and phase (W) into `out_w`, shape (S, 3), added up in openg2g's order."""
-    out_w[:] = 0.0
+    initial_levels, initial_power_w = plant.initial_levels, plant.initial_power_w[second]
+    site_of_model, base_w, training_w = plant.site_of_model, plant.base_w, plant.training_w
     power_w = np.empty(3)
+    out_w[:] = 0.0
     for model in range(levels.size):
-        if levels[model] == plant.initial_levels[model]:
-            power_w[:] = plant.initial_power_w[second, model]
+        if levels[model] == initial_levels[model]:
+            power_w[:] = initial_power_w[model]
         else:
             model_power_w(plant.servers, second, model, levels[model], power_w)
-        out_w[plant.site_of_model[model]] += power_w
+        site = site_of_model[model]
+        for phase in range(3):
+            out_w[site, phase] += power_w[phase]
     for site in range(out_w.shape[0]):
-        out_w[site] = plant.base_w[site] + out_w[site]
-    for run in range(plant.training_w.shape[0]):
-        out_w[0] += plant.training_w[run, second]
+        for phase in range(3):
+            out_w[site, phase] = base_w[site] + out_w[site, phase]
+    for run in range(training_w.shape[0]):
+        for phase in range(3):
+            out_w[0, phase] += training_w[run, second]
 
 
 @kernel
 def observe_second(plant: Plant, second: int, levels: Ints, record: Record) -> None:
     """Note batch levels and latencies of one second."""
-    for model in range(levels.size):
-        record.levels[second, model] = levels[model]
-        record.itl_s[second, model] = observed_itl_s(
-            plant.latency_fits,
-            plant.latency_draws,
-            (second, model, levels[model]),
-            plant.active_replicas[second, model],
-        )
+    record.levels[second, :] = levels
+    replicas, out_s = plant.active_replicas[second], record.itl_s[second]
+    observe_itl(plant.latency_fits, plant.latency_draws, second, levels, replicas, out_s)
 
 
 @kernel
@@ -132,6 +133,7 @@ def _control(network, state, feeding, plant, tolerance, controllers, record, sec
     settings, models, memory = controllers
     interval = settings.sensitivity_update_interval
     voltages_pu = record.voltages_pu[second].copy()
+    gradient = np.empty(levels.size)
     for site in range(plant.base_w.size):
         if second == 0 or (interval > 0 and second % interval == 0):
             step_kw = settings.sensitivity_perturbation_kw
@@ -139,12 +141,11 @@ def _control(network, state, feeding, plant, tolerance, controllers, record, sec
             if not estimate_sensitivity(network, state, site, step_va, tolerance, memory.sensitivity[site]):
                 return False
             record_voltages(network, state, voltages_pu)
-        weighted = update_voltage_duals(settings, memory, site, voltages_pu)
+        a, b, c = update_voltage_duals(settings, memory, site, voltages_pu)
+        share = plant.phase_share[second]
         for model in range(levels.size):
-            if plant.site_of_model[model] == site:
-                update_latency_dual(settings, models, memory, model, record.itl_s[second, model])
-                share = plant.phase_share[second, model]
-                gradient = weighted[0] * share[0] + weighted[1] * share[1] + weighted[2] * share[2]
-                replicas = float(plant.active_replicas[second, model])
-                levels[model] = primal_step(settings, models, memory, model, gradient, replicas)
+            gradient[model] = a * share[model, 0] + b * share[model, 1] + c * share[model, 2]
+        of_site = np.flatnonzero(plant.site_of_model == site)
+        update_latency_duals(settings, models, memory, of_site, record.itl_s[second])
+        primal_step(settings, models, memory, of_site, gradient, plant.active_replicas[second], levels)
     return True

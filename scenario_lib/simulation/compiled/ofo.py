@@ -39,6 +39,7 @@ class OFOModels(NamedTuple):
         itl_deadline_s: Shape (M,).
         batch_sizes: Feasible sizes of each model's site, rising, shape (M, L).
         n_levels: How many of them, shape (M,).
+        lowest_x, highest_x: log2 of the first and last of them, shape (M,).
     """
 
     power: Floats
@@ -48,6 +49,8 @@ class OFOModels(NamedTuple):
     itl_deadline_s: Floats
     batch_sizes: Ints
     n_levels: Ints
+    lowest_x: Floats
+    highest_x: Floats
 
 
 class OFOState(NamedTuple):
@@ -69,67 +72,76 @@ class OFOState(NamedTuple):
 
 
 @kernel
-def update_voltage_duals(settings: OFOSettings, state: OFOState, site: int, voltages_pu: Floats) -> Floats:
-    """Raise or lower the site's voltage duals; returns the dual difference times the sensitivity, shape (3,)."""
-    weighted = np.zeros(3)
-    rho = settings.voltage_dual_step_size
+def update_voltage_duals(settings: OFOSettings, state: OFOState, site: int, voltages_pu: Floats) -> tuple[float, float, float]:
+    """Raise or lower the site's voltage duals; returns the dual difference times the sensitivity of each phase."""
+    under, over, sensitivity = state.under_dual[site], state.over_dual[site], state.sensitivity[site]
+    rho, v_min, v_max = settings.voltage_dual_step_size, settings.v_min, settings.v_max
+    a, b, c = 0.0, 0.0, 0.0
     for i in range(voltages_pu.size):
-        under = max(state.under_dual[site, i] + rho * (settings.v_min - voltages_pu[i]), 0.0)
-        over = max(state.over_dual[site, i] + rho * (voltages_pu[i] - settings.v_max), 0.0)
-        state.under_dual[site, i], state.over_dual[site, i] = under, over
-        difference = over - under
+        voltage = voltages_pu[i]
+        below, above = under[i] + rho * (v_min - voltage), over[i] + rho * (voltage - v_max)
+        under[i] = below = below if below > 0.0 else 0.0
+        over[i] = above = above if above > 0.0 else 0.0
+        difference = above - below
         if difference != 0.0:
-            for phase in range(3):
-                weighted[phase] += difference * state.sensitivity[site, i, phase]
-    return weighted
+            a += difference * sensitivity[i, 0]
+            b += difference * sensitivity[i, 1]
+            c += difference * sensitivity[i, 2]
+    return a, b, c
 
 
 @kernel
-def update_latency_dual(settings: OFOSettings, models: OFOModels, state: OFOState, model: int, itl_s: float) -> None:
-    """Raise or lower one model's latency dual; a model without replicas has a latency of NaN and keeps its own."""
-    dual = state.latency_dual[model]
-    if np.isfinite(itl_s):
-        dual += settings.latency_dual_step_size * (itl_s - models.itl_deadline_s[model])
-    state.latency_dual[model] = max(dual, 0.0)
+def update_latency_duals(settings: OFOSettings, models: OFOModels, state: OFOState, of_site: Ints, itl_s: Floats) -> None:
+    """Raise or lower the latency duals of some models; one without replicas has a latency of NaN and keeps its own."""
+    deadline_s, duals = models.itl_deadline_s, state.latency_dual
+    for model in of_site:
+        dual = duals[model]
+        if np.isfinite(itl_s[model]):
+            dual += settings.latency_dual_step_size * (itl_s[model] - deadline_s[model])
+        duals[model] = max(dual, 0.0)
 
 
 @kernel
-def _slope(fit: Floats, x: float) -> float:
-    """Derivative of a logistic fit (L, x0, k) with respect to x."""
-    argument = fit[2] * (x - fit[1])
-    if argument >= 0:
-        share = 1.0 / (1.0 + np.exp(-argument))
-    else:
-        growth = np.exp(argument)
-        share = growth / (1.0 + growth)
-    return fit[0] * (fit[2] * share * (1.0 - share))
+def _slope(scale: float, x0: float, k: float, x: float) -> float:
+    """Derivative of the logistic curve b0 + scale / (1 + exp(-k (x - x0)))."""
+    argument = k * (x - x0)
+    decay = np.exp(-abs(argument))
+    share = (1.0 if argument >= 0 else decay) / (1.0 + decay)
+    return scale * (k * share * (1.0 - share))
 
 
 @kernel
-def primal_step(
-    settings: OFOSettings, models: OFOModels, state: OFOState, model: int, voltage_gradient: float, replicas: float
-) -> int:
-    """Move one model's x against its gradient; returns the level of the nearest feasible batch size."""
-    x, previous = state.x[model], state.previous_x[model]
-    gradient = -settings.w_throughput * (replicas * (_slope(models.throughput[model], x) / models.throughput_max[model]))
-    gradient += settings.voltage_gradient_scale * voltage_gradient * (replicas * (_slope(models.power[model], x) / 1000.0))
-    gradient += state.latency_dual[model] * _slope(models.latency[model], x)
-    gradient += settings.w_switch * (x - previous)
-    batch_sizes = models.batch_sizes[model, : models.n_levels[model]]
-    lowest, highest = np.log2(float(batch_sizes[0])), np.log2(float(batch_sizes[-1]))
-    state.previous_x[model] = x
-    state.x[model] = min(max(x - settings.primal_step_size * gradient, lowest), highest)
-    return _nearest(batch_sizes, 2.0 ** state.x[model])
+def primal_step(settings, models, state, of_site, voltage_gradient, replicas, levels):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+    """Move x of some models against their gradients, and put the levels of the nearest batch sizes into `levels`.
+
+    Args:
+        of_site: The models.
+        voltage_gradient, replicas: Of all models, shape (M,).
+    """
+    xs, previous_xs, duals = state.x, state.previous_x, state.latency_dual
+    power, latency, throughput = models.power, models.latency, models.throughput
+    for model in of_site:
+        x, count = xs[model], float(replicas[model])
+        slope = _slope(throughput[model, 0], throughput[model, 1], throughput[model, 2], x)
+        gradient = -settings.w_throughput * (count * (slope / models.throughput_max[model]))
+        slope = _slope(power[model, 0], power[model, 1], power[model, 2], x)
+        gradient += settings.voltage_gradient_scale * voltage_gradient[model] * (count * (slope / 1000.0))
+        gradient += duals[model] * _slope(latency[model, 0], latency[model, 1], latency[model, 2], x)
+        gradient += settings.w_switch * (x - previous_xs[model])
+        previous_xs[model] = x
+        x = min(max(x - settings.primal_step_size * gradient, models.lowest_x[model]), models.highest_x[model])
+        xs[model] = x
+        levels[model] = _nearest(models.batch_sizes[model], models.n_levels[model], 2.0**x)
 
 
 @kernel
-def _nearest(batch_sizes: Ints, wanted: float) -> int:
-    """Position of the nearest value in a rising array, the smaller one of two equally near."""
+def _nearest(batch_sizes: Ints, n: int, wanted: float) -> int:
+    """Position of the nearest of the first n values of a rising array, the smaller one of two equally near."""
     above = 0
-    while above < batch_sizes.size and batch_sizes[above] < wanted:
+    while above < n and batch_sizes[above] < wanted:
         above += 1
     if above == 0:
         return 0
-    if above == batch_sizes.size or wanted - batch_sizes[above - 1] <= batch_sizes[above] - wanted:
+    if above == n or wanted - batch_sizes[above - 1] <= batch_sizes[above] - wanted:
         return above - 1
     return above

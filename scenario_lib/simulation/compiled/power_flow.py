@@ -13,12 +13,7 @@ from numpy.typing import NDArray
 
 from scenario_lib.simulation.compiled.factor import factorise, solve_in_place
 from scenario_lib.simulation.compiled.kernels import kernel
-from scenario_lib.simulation.compiled.load_currents import (
-    CONSTANT_POWER,
-    VOLTAGE_EXPONENTS,
-    LoadTable,
-    load_conductance,
-)
+from scenario_lib.simulation.compiled.load_currents import LoadTable, draw_currents
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -123,39 +118,14 @@ def _add_between(state: GridState, node: int, return_node: int, entry: int, admi
 
 
 @kernel
-def _inject(network: Network, state: GridState, current_a: Complexes) -> None:
-    """Current into every node (A): the sources', and what Y counts for the loads less what they draw.
-
-    The two common cases are written out: a call with a tuple of arrays costs more than all of their arithmetic.
-    """
-    v, power_va, admittance = state.v, state.power_va, state.admittance
-    loads = network.loads
-    node_of, return_of, model, base_v = loads.node, loads.return_node, loads.model, loads.base_v
-    least, most = loads.min_squared, loads.max_squared
-    n = network.source_a.size
-    current_a[:n] = network.source_a
-    current_a[n] = 0.0
-    for k in range(node_of.size):
-        node, return_node = node_of[k], return_of[k]
-        across = v[node] - v[return_node]
-        squared = across.real * across.real + across.imag * across.imag
-        if squared <= least[k] or squared > most[k] or model[k] == VOLTAGE_EXPONENTS:
-            drawn = load_conductance(loads, k, power_va[k], squared)
-        else:
-            power = power_va[k]
-            scale = 1.0 / squared if model[k] == CONSTANT_POWER else 1.0 / (np.sqrt(squared) * base_v[k])
-            drawn = complex(power.real * scale, -power.imag * scale)
-        current = (admittance[k] - drawn) * across
-        current_a[node] += current
-        current_a[return_node] -= current
-
-
-@kernel
 def solve_power_flow(network: Network, state: GridState, tolerance: Tolerance) -> int:
     """Iterate from the present voltages; the number of iterations, or 0 if the power flow did not converge."""
-    current_a = np.empty(network.source_a.size + 1, np.complex128)
+    n = network.source_a.size
+    current_a = np.empty(n + 1, np.complex128)
     for iteration in range(1, tolerance.max_iterations + 1):
-        _inject(network, state, current_a)
+        current_a[:n] = network.source_a
+        current_a[n] = 0.0
+        draw_currents(network.loads, state.power_va, state.admittance, state.v, current_a)
         pattern = network.column_start, network.rows, network.driven
         solve_in_place(*pattern, state.lower, state.inverse_diagonal, current_a)
         settled = _take(current_a, state.v, state.magnitude_v, network.base_v, tolerance.change_pu)
