@@ -12,7 +12,6 @@ from scenario_lib.simulation.compiled.ofo import (
     OFOSettings,
     OFOState,
     primal_step,
-    update_latency_duals,
     update_voltage_duals,
 )
 from scenario_lib.simulation.compiled.power_flow import GridState, Network, Tolerance
@@ -129,23 +128,29 @@ def run_ofo(
 
 @kernel
 def _control(network, state, feeding, plant, tolerance, controllers, record, second, levels):  # type: ignore[no-untyped-def]  # noqa: PLR0913
-    """Let every site's controller act in turn on `levels`; False if an estimate did not converge."""
+    """Let every site's controller act on `levels`; False if an estimate did not converge.
+
+    Sites act in turn as far as the feeder is concerned, which an estimate changes; what each does with the voltages
+    that it read concerns its own models only, and is done for all at once.
+    """
     settings, models, memory = controllers
     interval = settings.sensitivity_update_interval
-    voltages_pu = record.voltages_pu[second].copy()
-    gradient = np.empty(levels.size)
+    estimating = second == 0 or (interval > 0 and second % interval == 0)
+    voltages_pu = record.voltages_pu[second]
+    if estimating:
+        voltages_pu = voltages_pu.copy()
+    gradient, share, site_of_model = np.empty(levels.size), plant.phase_share[second], plant.site_of_model
+    model = 0
     for site in range(plant.base_w.size):
-        if second == 0 or (interval > 0 and second % interval == 0):
+        if estimating:
             step_kw = settings.sensitivity_perturbation_kw
             step_va = complex(step_kw * W_PER_KW, step_kw * feeding.datacenter_tan * W_PER_KW)
             if not estimate_sensitivity(network, state, site, step_va, tolerance, memory.sensitivity[site]):
                 return False
             record_voltages(network, state, voltages_pu)
         a, b, c = update_voltage_duals(settings, memory, site, voltages_pu)
-        share = plant.phase_share[second]
-        for model in range(levels.size):
+        while model < levels.size and site_of_model[model] == site:
             gradient[model] = a * share[model, 0] + b * share[model, 1] + c * share[model, 2]
-        of_site = np.flatnonzero(plant.site_of_model == site)
-        update_latency_duals(settings, models, memory, of_site, record.itl_s[second])
-        primal_step(settings, models, memory, of_site, gradient, plant.active_replicas[second], levels)
+            model += 1
+    primal_step(settings, models, memory, gradient, record.itl_s[second], plant.active_replicas[second], levels)
     return True

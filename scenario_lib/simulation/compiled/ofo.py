@@ -75,30 +75,28 @@ class OFOState(NamedTuple):
 def update_voltage_duals(settings: OFOSettings, state: OFOState, site: int, voltages_pu: Floats) -> tuple[float, float, float]:
     """Raise or lower the site's voltage duals; returns the dual difference times the sensitivity of each phase."""
     under, over, sensitivity = state.under_dual[site], state.over_dual[site], state.sensitivity[site]
-    rho, v_min, v_max = settings.voltage_dual_step_size, settings.v_min, settings.v_max
     a, b, c = 0.0, 0.0, 0.0
-    for i in range(voltages_pu.size):
-        voltage = voltages_pu[i]
-        below, above = under[i] + rho * (v_min - voltage), over[i] + rho * (voltage - v_max)
-        under[i] = below = below if below > 0.0 else 0.0
-        over[i] = above = above if above > 0.0 else 0.0
-        difference = above - below
-        if difference != 0.0:
-            a += difference * sensitivity[i, 0]
-            b += difference * sensitivity[i, 1]
-            c += difference * sensitivity[i, 2]
+    if _raise_or_lower(under, over, voltages_pu, settings.voltage_dual_step_size, settings.v_min, settings.v_max):
+        for i in range(voltages_pu.size):
+            difference = over[i] - under[i]
+            if difference != 0.0:
+                a += difference * sensitivity[i, 0]
+                b += difference * sensitivity[i, 1]
+                c += difference * sensitivity[i, 2]
     return a, b, c
 
 
 @kernel
-def update_latency_duals(settings: OFOSettings, models: OFOModels, state: OFOState, of_site: Ints, itl_s: Floats) -> None:
-    """Raise or lower the latency duals of some models; one without replicas has a latency of NaN and keeps its own."""
-    deadline_s, duals = models.itl_deadline_s, state.latency_dual
-    for model in of_site:
-        dual = duals[model]
-        if np.isfinite(itl_s[model]):
-            dual += settings.latency_dual_step_size * (itl_s[model] - deadline_s[model])
-        duals[model] = max(dual, 0.0)
+def _raise_or_lower(under, over, voltages_pu, rho, v_min, v_max):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+    """One step of both duals; how many are not zero. Without branches, so that several are done at a time."""
+    raised = 0
+    for i in range(voltages_pu.size):
+        below = under[i] + rho * (v_min - voltages_pu[i])
+        above = over[i] + rho * (voltages_pu[i] - v_max)
+        under[i] = below if below > 0.0 else 0.0
+        over[i] = above if above > 0.0 else 0.0
+        raised += (below > 0.0) | (above > 0.0)
+    return raised
 
 
 @kernel
@@ -111,22 +109,28 @@ def _slope(scale: float, x0: float, k: float, x: float) -> float:
 
 
 @kernel
-def primal_step(settings, models, state, of_site, voltage_gradient, replicas, levels):  # type: ignore[no-untyped-def]  # noqa: PLR0913
-    """Move x of some models against their gradients, and put the levels of the nearest batch sizes into `levels`.
+def primal_step(settings, models, state, voltage_gradient, itl_s, replicas, levels):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+    """Update every model's latency dual, move its x against its gradient, and put the level of the nearest batch size
+    into `levels`.
 
     Args:
-        of_site: The models.
-        voltage_gradient, replicas: Of all models, shape (M,).
+        voltage_gradient: Dual difference times sensitivity times phase share, shape (M,).
+        itl_s: Observed latency, NaN without replicas, which leaves the dual as it is; shape (M,).
+        replicas: Active replicas, shape (M,).
     """
     xs, previous_xs, duals = state.x, state.previous_x, state.latency_dual
     power, latency, throughput = models.power, models.latency, models.throughput
-    for model in of_site:
+    for model in range(xs.size):
         x, count = xs[model], float(replicas[model])
+        dual = duals[model]
+        if np.isfinite(itl_s[model]):
+            dual += settings.latency_dual_step_size * (itl_s[model] - models.itl_deadline_s[model])
+        duals[model] = dual = max(dual, 0.0)
         slope = _slope(throughput[model, 0], throughput[model, 1], throughput[model, 2], x)
         gradient = -settings.w_throughput * (count * (slope / models.throughput_max[model]))
         slope = _slope(power[model, 0], power[model, 1], power[model, 2], x)
         gradient += settings.voltage_gradient_scale * voltage_gradient[model] * (count * (slope / 1000.0))
-        gradient += duals[model] * _slope(latency[model, 0], latency[model, 1], latency[model, 2], x)
+        gradient += dual * _slope(latency[model, 0], latency[model, 1], latency[model, 2], x)
         gradient += settings.w_switch * (x - previous_xs[model])
         previous_xs[model] = x
         x = min(max(x - settings.primal_step_size * gradient, models.lowest_x[model]), models.highest_x[model])
