@@ -13,7 +13,7 @@ from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.simulation.compiled.errors import NotModelledError
 from scenario_lib.simulation.compiled.load_currents import LoadTable
-from scenario_lib.simulation.compiled.ordering import Pattern, analyse
+from scenario_lib.simulation.compiled.ordering import Ints, Pattern, analyse
 from scenario_lib.simulation.compiled.power_flow import (
     OPENDSS,
     GridState,
@@ -21,7 +21,7 @@ from scenario_lib.simulation.compiled.power_flow import (
     rebuild_admittance,
     solve_power_flow,
 )
-from scenario_lib.simulation.compiled.factor import factorise
+from scenario_lib.simulation.compiled.factor import Sweep, factorise
 from scenario_lib.simulation.compiled.read_circuit import LoadPart, RawCircuit, is_symmetric, read_circuit, voltages_by_node
 from scenario_lib.simulation.compiled.refusals import refuse_what_is_not_modelled
 from scenario_lib.simulation.grid import ScenarioGrid
@@ -127,15 +127,17 @@ def _network(raw: RawCircuit, pattern: Pattern, fixed: list[LoadPart], variable:
     n = len(pattern.order)
     source_a = raw.source_a[pattern.order]
     rebuilt = pattern.reach(_nodes(variable, n))
+    driven = _nodes([*fixed, *variable], n) | set(np.flatnonzero(source_a).tolist())
     lower, diagonal = _values(raw, pattern)
     unchanged = np.setdiff1d(np.arange(n), rebuilt)
     factorise(pattern.column_start, pattern.targets, pattern.target_start(), unchanged, lower, diagonal)
     return Network(
-        column_start=pattern.column_start.astype(np.uint32),
-        rows=pattern.rows.astype(np.uint32),
+        column_start=pattern.column_start,
+        rows=pattern.rows,
         targets=pattern.targets,
         target_start=pattern.target_start(),
-        driven=pattern.reach(_nodes([*fixed, *variable], n) | set(np.flatnonzero(source_a).tolist())).astype(np.uint32),
+        forward=_forward(pattern, pattern.reach(driven)),
+        backward=_backward(pattern),
         rebuilt=rebuilt,
         lower=lower,
         diagonal=diagonal,
@@ -156,10 +158,23 @@ def _nodes(parts: list[LoadPart], ground: int) -> set[int]:
     return {node for part in parts for node in (part.node, part.return_node) if node is not None and node != ground}
 
 
+def _forward(pattern: Pattern, columns: Ints) -> Sweep:
+    entries = np.flatnonzero(np.isin(pattern.columns(), columns))
+    return _sweep(pattern.rows[entries], pattern.columns()[entries], entries)
+
+
+def _backward(pattern: Pattern) -> Sweep:
+    entries = np.lexsort((pattern.columns(), -pattern.rows))
+    return _sweep(pattern.columns()[entries], pattern.rows[entries], entries)
+
+
+def _sweep(target: Ints, source: Ints, entry: Ints) -> Sweep:
+    return Sweep(target.astype(np.uint32), source.astype(np.uint32), entry.astype(np.uint32))
+
+
 def _values(raw: RawCircuit, pattern: Pattern) -> tuple[np.ndarray, np.ndarray]:
     ordered = raw.admittance[np.ix_(pattern.order, pattern.order)]
-    columns = np.repeat(np.arange(len(pattern.order)), np.diff(pattern.column_start))
-    return ordered[pattern.rows, columns].copy(), ordered.diagonal().copy()
+    return ordered[pattern.rows, pattern.columns()].copy(), ordered.diagonal().copy()
 
 
 def _table(parts: list[LoadPart]) -> LoadTable:
@@ -195,6 +210,8 @@ def start_state(network: Network) -> GridState:
         admittance=admittance,
         lower=network.lower.copy(),
         inverse_diagonal=network.diagonal.copy(),
+        forward=np.zeros(network.forward.entry.size, complex),
+        backward=np.zeros(network.backward.entry.size, complex),
     )
 
 

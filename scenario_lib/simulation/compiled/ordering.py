@@ -32,6 +32,10 @@ class Pattern:
     rows: Ints
     targets: Ints
 
+    def columns(self) -> Ints:
+        """Column of each entry, shape (m,)."""
+        return np.repeat(np.arange(len(self.order)), np.diff(self.column_start))
+
     def target_start(self) -> Ints:
         """Index of each column's first target, shape (n + 1,)."""
         sizes = np.diff(self.column_start)

@@ -11,13 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scenario_lib.simulation.compiled.factor import factorise, solve_in_place
+from scenario_lib.simulation.compiled.factor import Sweep, copy_entries, factorise, solve_in_place
 from scenario_lib.simulation.compiled.kernels import kernel
 from scenario_lib.simulation.compiled.load_currents import LoadTable, draw_currents
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Indices = NDArray[np.uint32]
 Complexes = NDArray[np.complex128]
 
 
@@ -26,7 +25,8 @@ class Network(NamedTuple):
 
     Attributes:
         column_start, rows, targets, target_start: Pattern of the factor, see `ordering.Pattern`.
-        driven: Columns that currents of sources and loads reach.
+        forward, backward: The factor's entries as solutions take them; forward, only columns that currents of sources
+            and loads reach.
         rebuilt: Columns that admittances of variable loads reach.
         lower, diagonal: Y without variable loads (S), columns other than `rebuilt` eliminated, shapes (m,) and (n,).
         source_a: Current injected by the sources (A), shape (n,).
@@ -38,11 +38,12 @@ class Network(NamedTuple):
         start_v: Voltages of the circuit as compiled (V), ground last, shape (n + 1,).
     """
 
-    column_start: Indices
-    rows: Indices
+    column_start: Ints
+    rows: Ints
     targets: Ints
     target_start: Ints
-    driven: Indices
+    forward: Sweep
+    backward: Sweep
     rebuilt: Ints
     lower: Complexes
     diagonal: Complexes
@@ -65,6 +66,7 @@ class GridState(NamedTuple):
         power_va: Power of each load part, shape (K,).
         admittance: Admittance of each load part within Y, shape (K,).
         lower, inverse_diagonal: Factor of Y, shapes (m,) and (n,).
+        forward, backward: Its entries in the order of the sweeps.
     """
 
     v: Complexes
@@ -73,6 +75,8 @@ class GridState(NamedTuple):
     admittance: Complexes
     lower: Complexes
     inverse_diagonal: Complexes
+    forward: Complexes
+    backward: Complexes
 
 
 class Tolerance(NamedTuple):
@@ -104,6 +108,8 @@ def rebuild_admittance(network: Network, state: GridState) -> None:
         _add_between(state, loads.node[k], loads.return_node[k], network.off_diagonal[k - n_fixed], admittance)
     pattern = network.column_start, network.targets, network.target_start
     factorise(*pattern, network.rebuilt, state.lower, state.inverse_diagonal)
+    copy_entries(state.lower, network.forward, state.forward)
+    copy_entries(state.lower, network.backward, state.backward)
 
 
 @kernel
@@ -126,8 +132,8 @@ def solve_power_flow(network: Network, state: GridState, tolerance: Tolerance) -
         current_a[:n] = network.source_a
         current_a[n] = 0.0
         draw_currents(network.loads, state.power_va, state.admittance, state.v, current_a)
-        pattern = network.column_start, network.rows, network.driven
-        solve_in_place(*pattern, state.lower, state.inverse_diagonal, current_a)
+        sweeps = network.forward, network.backward
+        solve_in_place(*sweeps, state.forward, state.backward, state.inverse_diagonal, current_a)
         settled = _take(current_a, state.v, state.magnitude_v, network.base_v, tolerance.change_pu)
         if settled and iteration >= MIN_ITERATIONS:
             return iteration
