@@ -111,7 +111,7 @@ def run_compiled(compiled: CompiledScenario, policy: str = "none", tolerance: To
         NotModelledError: The policy is one that only the reference engine has.
         UnknownNameError: No policy of that name.
     """
-    record = _empty_record(compiled)
+    record = empty_record(compiled, len(compiled.tables.active_replicas))
     network, state = compiled.circuit.network, start_state(compiled.circuit.network)
     arguments = (network, state, compiled.feeding, compiled.plant, tolerance)
     if policy == "none":
@@ -129,8 +129,9 @@ def run_compiled(compiled: CompiledScenario, policy: str = "none", tolerance: To
     return _rollout(compiled, policy, record)
 
 
-def _empty_record(compiled: CompiledScenario) -> Record:
-    n_seconds, n_models = compiled.tables.active_replicas.shape
+def empty_record(compiled: CompiledScenario, n_seconds: int) -> Record:
+    """Room for what a loop records."""
+    n_models = len(compiled.tables.model_labels)
     return Record(
         voltages_pu=np.empty((n_seconds, len(compiled.circuit.bus_phases))),
         power_w=np.empty((n_seconds, len(compiled.tables.site_names), 3)),

@@ -84,12 +84,16 @@ def observe_second(plant: Plant, second: int, levels: Ints, record: Record) -> N
 def run_uncontrolled(
     network: Network, state: GridState, feeding: Feeding, plant: Plant, tolerance: Tolerance, record: Record
 ) -> tuple[int, int]:
-    """The baseline; returns (second, outcome), the outcome being one of the constants above."""
+    """The baseline, for as many seconds as the record has room for.
+
+    Returns:
+        (second, outcome), the outcome being one of the constants above.
+    """
     levels = plant.initial_levels
     for second in range(record.voltages_pu.shape[0]):
         site_powers(plant, second, levels, record.power_w[second])
         observe_second(plant, second, levels, record)
-        if not solve_second(network, state, feeding, second, record.power_w[second], tolerance):
+        if not solve_second(network, state, feeding, second, record.power_w[second], tolerance, second == 0):
             return second, FAILED_IN_STEP
         record_voltages(network, state, record.voltages_pu[second])
     return record.voltages_pu.shape[0], CONVERGED
@@ -118,7 +122,7 @@ def run_ofo(
     for second in range(record.voltages_pu.shape[0]):
         site_powers(plant, second, levels, record.power_w[second])
         observe_second(plant, second, levels, record)
-        if not solve_second(network, state, feeding, second, record.power_w[second], tolerance):
+        if not solve_second(network, state, feeding, second, record.power_w[second], tolerance, second == 0):
             return second, FAILED_IN_STEP
         record_voltages(network, state, record.voltages_pu[second])
         if not _control(network, state, feeding, plant, tolerance, controllers, record, second, levels):

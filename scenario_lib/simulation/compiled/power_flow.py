@@ -97,15 +97,23 @@ MIN_ITERATIONS = 2
 
 @kernel
 def rebuild_admittance(network: Network, state: GridState) -> None:
-    """Put the variable loads' present admittances into Y and factorise it."""
+    """Refresh every variable load's admittance at its present power, and factorise Y with them."""
+    base_v = network.loads.base_v
+    for k in range(network.fixed_power_va.size, base_v.size):
+        scale = 1.0 / (base_v[k] * base_v[k])
+        state.admittance[k] = complex(state.power_va[k].real * scale, -state.power_va[k].imag * scale)
+    factorise_admittance(network, state)
+
+
+@kernel
+def factorise_admittance(network: Network, state: GridState) -> None:
+    """Factorise Y with the variable loads' admittances as they are in the state."""
     state.lower[:] = network.lower
     state.inverse_diagonal[:] = network.diagonal
     loads, n_fixed = network.loads, network.fixed_power_va.size
     for k in range(n_fixed, loads.node.size):
-        scale = 1.0 / (loads.base_v[k] * loads.base_v[k])
-        admittance = complex(state.power_va[k].real * scale, -state.power_va[k].imag * scale)
-        state.admittance[k] = admittance
-        _add_between(state, loads.node[k], loads.return_node[k], network.off_diagonal[k - n_fixed], admittance)
+        entry = network.off_diagonal[k - n_fixed]
+        _add_between(state, loads.node[k], loads.return_node[k], entry, state.admittance[k])
     pattern = network.column_start, network.targets, network.target_start
     factorise(*pattern, network.rebuilt, state.lower, state.inverse_diagonal)
     copy_entries(state.lower, network.forward, state.forward)

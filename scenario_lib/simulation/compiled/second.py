@@ -9,7 +9,6 @@ from scenario_lib.simulation.compiled.kernels import kernel
 from scenario_lib.simulation.compiled.power_flow import (
     GridState,
     Network,
-    Tolerance,
     rebuild_admittance,
     solve_power_flow,
 )
@@ -58,15 +57,13 @@ def _power_va(kw: float, tan: float) -> complex:
 
 
 @kernel
-def solve_second(
-    network: Network, state: GridState, feeding: Feeding, second: int, site_power_w: Floats, tolerance: Tolerance
-) -> int:
+def solve_second(network, state, feeding, second, site_power_w, tolerance, first):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     """Power flow of one second; the number of iterations, 0 if it did not converge.
 
-    The first second rebuilds Y: elements were added since the circuit was compiled.
+    The first second of a rollout rebuilds Y: elements were added since the circuit was compiled.
     """
     set_powers(network, state, feeding, second, site_power_w)
-    if second == 0:
+    if first:
         rebuild_admittance(network, state)
     return solve_power_flow(network, state, tolerance)
 
