@@ -21,8 +21,8 @@ from scenario_lib.simulation.compiled.site_tables import (
     Allocation,
     Ints,
     allocate_servers,
+    draw_server_noise,
     latency_draws,
-    server_noise,
     training_power_w,
 )
 from scenario_lib.simulation.datacenters import ScenarioDatacenter, build_datacenters
@@ -139,13 +139,22 @@ def _servers(
         gpus=float(pools[0].gpus_per_server),
         amplitude=np.concatenate([pool.amplitude_scales for pool in pools]),
         stagger_s=np.concatenate([pool.stagger_offsets for pool in pools]).astype(np.uint32),
-        noise=_joined([server_noise(datacenter, n_seconds) for datacenter in datacenters]),
+        noise=_noise(datacenters, n_seconds),
         allocated=np.concatenate(
             [a.servers + offset for a, offset in zip(allocations, server_offset, strict=True)]
         ).astype(np.uint32),
         first=_joined([a.first + offset for a, offset in zip(allocations, list_offset, strict=True)]),
         phase_count=_joined([a.phase_count for a in allocations]),
     )
+
+
+def _noise(datacenters: list[ScenarioDatacenter], n_seconds: int) -> Array:
+    """Noise of all sites' servers side by side, each site from its own stream; by far the largest table."""
+    counts = [datacenter._pool.num_servers for datacenter in datacenters]
+    noise = np.empty((n_seconds, sum(counts)))
+    for datacenter, start, count in zip(datacenters, np.cumsum([0, *counts[:-1]]), counts, strict=True):
+        draw_server_noise(datacenter, noise[:, start : start + count])
+    return noise
 
 
 def _levels(sites: tuple[tuple[str, ...], ...], experiment: Experiment, assets: Assets) -> _Levels:

@@ -115,16 +115,16 @@ def _tail(state, negative):  # type: ignore[no-untyped-def]
 
 @kernel
 def fill_normal(state, scale, out):  # type: ignore[no-untyped-def]
-    """Fill an array, first axis slowest, with standard normals times `scale`."""
-    flat = out.ravel()
+    """Fill a two-dimensional array, row by row, with standard normals times `scale`."""
     high, low, increment_high, increment_low = state
-    for i in range(flat.size):
-        high, low = _advanced(high, low, increment_high, increment_low)
-        word = _output(high, low)
-        layer, size, value = _proposal(word)
-        if not size < _KI[layer]:  # one in seventy
-            state[0], state[1] = high, low
-            value = _normal_from(word, state)
-            high, low = state[0], state[1]
-        flat[i] = value * scale
+    for row in range(out.shape[0]):
+        for column in range(out.shape[1]):
+            high, low = _advanced(high, low, increment_high, increment_low)
+            word = _output(high, low)
+            layer, size, value = _proposal(word)
+            if not size < _KI[layer]:  # one in seventy
+                state[0], state[1] = high, low
+                value = _normal_from(word, state)
+                high, low = state[0], state[1]
+            out[row, column] = value * scale
     state[0], state[1] = high, low

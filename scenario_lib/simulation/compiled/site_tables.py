@@ -115,13 +115,13 @@ def _shares(phase_count: Ints) -> Array:
     return np.asarray(share / ((share[..., :1] + share[..., 1:2]) + share[..., 2:]))
 
 
-def server_noise(datacenter: ScenarioDatacenter, n_seconds: int) -> Array:
-    """Standard normals times the noise fraction, shape (T, servers); zeros without noise."""
+def draw_server_noise(datacenter: ScenarioDatacenter, out: Array) -> None:
+    """Standard normals times the noise fraction into `out`, shape (T, servers); zeros without noise."""
     pool = datacenter._pool
-    noise = np.zeros((n_seconds, pool.num_servers))
     if pool.noise_fraction > 0:
-        fill_normal(stream(datacenter._seed + _NOISE_SEED_OFFSET), pool.noise_fraction, noise)
-    return noise
+        fill_normal(stream(datacenter._seed + _NOISE_SEED_OFFSET), pool.noise_fraction, out)
+    else:
+        out[:] = 0.0
 
 
 def latency_draws(datacenter: ScenarioDatacenter, active_replicas: Ints) -> LatencyDraws:
