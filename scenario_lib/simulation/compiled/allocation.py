@@ -11,7 +11,7 @@ from scenario_lib.simulation.compiled.kernels import kernel
 
 
 @kernel
-def allocate(by_phase, phase_start, wanted, claim_order, servers, phase_count):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def allocate(by_phase, phase_start, wanted, claim_order, servers, phase_count):  # type: ignore[no-untyped-def]
     """Claim servers for all models; within a model they are listed phase by phase, each in the order of claiming.
 
     Args:
@@ -74,7 +74,7 @@ def _next_free(by_phase, phase_start, claimed, cursor, phase):  # type: ignore[n
 
 
 @kernel
-def allocate_all(by_phase, phase_start, wanted, claim_order, servers, phase_count):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def allocate_all(by_phase, phase_start, wanted, claim_order, servers, phase_count):  # type: ignore[no-untyped-def]
     """`allocate` for each of D demands: one more axis of D in front of `wanted`, `servers` and `phase_count`.
 
     Returns:

@@ -12,6 +12,7 @@ from openg2g.grid.opendss import dss
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.simulation.compiled.errors import NotModelledError
+from scenario_lib.simulation.compiled.factor import Sweep, factorise
 from scenario_lib.simulation.compiled.load_currents import LoadTable
 from scenario_lib.simulation.compiled.ordering import Ints, Pattern, analyse
 from scenario_lib.simulation.compiled.power_flow import (
@@ -21,8 +22,13 @@ from scenario_lib.simulation.compiled.power_flow import (
     rebuild_admittance,
     solve_power_flow,
 )
-from scenario_lib.simulation.compiled.factor import Sweep, factorise
-from scenario_lib.simulation.compiled.read_circuit import LoadPart, RawCircuit, is_symmetric, read_circuit, voltages_by_node
+from scenario_lib.simulation.compiled.read_circuit import (
+    LoadPart,
+    RawCircuit,
+    is_symmetric,
+    read_circuit,
+    voltages_by_node,
+)
 from scenario_lib.simulation.compiled.refusals import refuse_what_is_not_modelled
 from scenario_lib.simulation.grid import ScenarioGrid
 
@@ -75,7 +81,8 @@ def read_network(scenario: Scenario, experiment: Experiment) -> Circuit:
     raw = read_circuit()
     if not is_symmetric(raw.admittance):
         raise NotModelledError("an admittance matrix that is not symmetric")
-    groups = [(name,) for attached in grid._dc_attachments.values() for name in attached.load_names]
+    groups: list[tuple[str, ...]] = []
+    groups += [(str(name),) for attached in grid._dc_attachments.values() for name in attached.load_names]
     groups += [tuple(names) for names in grid._element_names]
     bus_phases = tuple((str(bus), int(phase)) for bus, phase in grid.v_index)
     circuit = _circuit(raw, start_v, bus_phases, groups)
@@ -146,12 +153,18 @@ def _network(raw: RawCircuit, pattern: Pattern, fixed: list[LoadPart], variable:
         loads=_table([*fixed, *variable]),
         fixed_power_va=np.array([part.power_va for part in fixed], complex),
         fixed_admittance=np.array([part.power_va.conjugate() / part.base_v**2 for part in fixed], complex),
-        off_diagonal=np.array(
-            [pattern.entry(p.node, p.return_node) if max(p.node, p.return_node) < n else -1 for p in variable], np.int64
-        ),
+        off_diagonal=np.array([_entry_between(pattern, part) for part in variable], np.int64),
         recorded=np.zeros(0, np.int64),
         start_v=np.zeros(0, complex),
     )
+
+
+def _entry_between(pattern: Pattern, part: LoadPart) -> int:
+    """Entry of Y between a part's two nodes; -1 if one is ground."""
+    ground = len(pattern.order)
+    if part.node in (None, ground) or part.return_node in (None, ground):
+        return -1
+    return pattern.entry(part.node, part.return_node)
 
 
 def _nodes(parts: list[LoadPart], ground: int) -> set[int]:

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from mlenergy.data.modeling import LogisticModel
 
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.scenario.model import Scenario
@@ -50,8 +51,8 @@ def _models(labels: list[str], experiment: Experiment, assets: Assets, tables: D
     )
 
 
-def _fits(fits: list[object]) -> Floats:
-    return np.array([(fit.L, fit.x0, fit.k) for fit in fits], float)  # type: ignore[attr-defined]
+def _fits(fits: list[LogisticModel]) -> Floats:
+    return np.array([(float(fit.L), float(fit.x0), float(fit.k)) for fit in fits])
 
 
 def _usable(throughput: float) -> float:

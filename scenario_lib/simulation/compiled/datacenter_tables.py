@@ -6,6 +6,7 @@ The sites' models are numbered through, M together, and so are their servers.
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 from openg2g.datacenter.workloads.inference import InferenceData
@@ -26,6 +27,8 @@ from scenario_lib.simulation.compiled.site_tables import (
     training_power_w,
 )
 from scenario_lib.simulation.datacenters import ScenarioDatacenter, build_datacenters
+
+_Table = TypeVar("_Table", Array, Ints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,6 @@ class _Levels:
     batch_sizes: Ints
     n_levels: Ints
     templates_w: Array
-    template_s: Ints
     fits: LatencyFits
 
 
@@ -90,7 +92,10 @@ def build_tables(scenario: Scenario, experiment: Experiment, assets: Assets, n_s
         allocate_servers(datacenter, site.models, times_s)
         for datacenter, site in zip(datacenters, scenario.sites, strict=True)
     ]
-    draws = [latency_draws(dc, allocation.active_replicas) for dc, allocation in zip(datacenters, allocations, strict=True)]
+    draws = [
+        latency_draws(datacenter, allocation.active_replicas)
+        for datacenter, allocation in zip(datacenters, allocations, strict=True)
+    ]
     servers = _servers(datacenters, allocations, levels, n_seconds)
     initial = np.array([model.initial_batch_size for site in scenario.sites for model in site.models])
     initial_levels = np.argmax(levels.batch_sizes == initial[:, None], axis=1).astype(np.int64)
@@ -109,13 +114,14 @@ def build_tables(scenario: Scenario, experiment: Experiment, assets: Assets, n_s
         active_replicas=_joined([allocation.active_replicas for allocation in allocations]),
         phase_share=_joined([allocation.phase_share for allocation in allocations]),
         base_w=np.array([datacenter._base_W_per_phase for datacenter in datacenters]),
-        training_w=np.array([power / 3.0 for power in training_power_w(datacenters[0], times_s)]).reshape(-1, n_seconds),
+        training_w=training_power_w(datacenters[0], times_s) / 3.0,
         initial_power_w=power_w,
     )
 
 
-def _joined(parts: list[Array]) -> Array:
-    return np.ascontiguousarray(np.concatenate(parts, axis=1)) if len(parts) > 1 else np.ascontiguousarray(parts[0])
+def _joined(parts: list[_Table]) -> _Table:
+    """Tables of the sites side by side, second axis, as one."""
+    return np.ascontiguousarray(np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0])
 
 
 def _joined_draws(draws: list[LatencyDraws]) -> LatencyDraws:
@@ -135,7 +141,6 @@ def _servers(
     list_offset = np.cumsum([0, *(len(allocation.servers) for allocation in allocations[:-1])])
     return Servers(
         templates_w=levels.templates_w,
-        template_s=levels.template_s,
         gpus=float(pools[0].gpus_per_server),
         amplitude=np.concatenate([pool.amplitude_scales for pool in pools]),
         stagger_s=np.concatenate([pool.stagger_offsets for pool in pools]).astype(np.uint32),
@@ -183,17 +188,16 @@ def _levels_of(sites: tuple[tuple[str, ...], ...], feasible: tuple[tuple[int, ..
     longest = max(len(batches) for batches in feasible)
     rows = [(label, batches) for labels, batches in zip(sites, feasible, strict=True) for label in labels]
     padded = [[*batches, *[batches[-1]] * (longest - len(batches))] for _, batches in rows]
-    templates = [[_template(data.inference, label, b) for b in row] for (label, _), row in zip(rows, padded, strict=True)]
-    lengths = [len(row[0]) for row in templates]
-    table = np.zeros((len(rows), longest, max(lengths)))
-    for m, row in enumerate(templates):
-        for level, template in enumerate(row):
-            table[m, level, : len(template)] = template
+    templates = [
+        [_template(data.inference, label, batch_size) for batch_size in row]
+        for (label, _), row in zip(rows, padded, strict=True)
+    ]
+    if len({len(template) for row in templates for template in row}) > 1:
+        raise NotModelledError("power templates of different lengths")
     return _Levels(
         batch_sizes=np.array(padded, np.int64),
         n_levels=np.array([len(batches) for _, batches in rows], np.int64),
-        templates_w=table,
-        template_s=np.array(lengths, np.int64),
+        templates_w=np.array(templates),
         fits=_fits(data.inference, [label for label, _ in rows], padded),
     )
 
@@ -209,7 +213,8 @@ def _template(inference: InferenceData, label: str, batch_size: int) -> Array:
 
 def _fits(inference: InferenceData, labels: list[str], batch_sizes: list[list[int]]) -> LatencyFits:
     shape = (len(labels), len(batch_sizes[0]))
-    fits = LatencyFits(*(np.zeros(shape) for _ in range(4)), np.zeros((*shape, 2)), np.zeros((*shape, 2)))
+    one, two = shape, (*shape, 2)
+    fits = LatencyFits(np.zeros(one), np.zeros(one), np.zeros(one), np.zeros(one), np.zeros(two), np.zeros(two))
     for m, (label, row) in enumerate(zip(labels, batch_sizes, strict=True)):
         mixtures = inference.itl_fits.distributions[label]
         for level, batch_size in enumerate(row):

@@ -1,5 +1,6 @@
 """Compile a scenario once, run it as often as wanted."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ from scenario_lib.feeders.experiment import DURATION_S, Experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.simulation.assets import Assets
 from scenario_lib.simulation.compiled.circuit import Circuit, read_network, start_state
+from scenario_lib.simulation.compiled.compile_once import compiling_once
 from scenario_lib.simulation.compiled.controllers import build_ofo
 from scenario_lib.simulation.compiled.datacenter_tables import DatacenterTables, build_tables
 from scenario_lib.simulation.compiled.errors import NotModelledError
@@ -50,8 +52,9 @@ def compile_scenario(
         PowerFlowError: OpenDSS does not converge at start-up.
         ValueError, RuntimeError: A drawn ramp needs more GPUs than its site has, as in the reference engine.
     """
-    circuit = circuit_of(scenario, experiment)
-    tables = build_tables(scenario, experiment, assets, n_seconds)
+    with compiling_once("tables"):
+        circuit = circuit_of(scenario, experiment)
+        tables = build_tables(scenario, experiment, assets, n_seconds)
     plant = Plant(**{name: getattr(tables, name) for name in Plant._fields})
     feeding = _feeding(scenario, experiment, circuit, n_seconds)
     return CompiledScenario(scenario, experiment, assets, circuit, tables, plant, feeding)
@@ -111,22 +114,36 @@ def run_compiled(compiled: CompiledScenario, policy: str = "none", tolerance: To
         NotModelledError: The policy is one that only the reference engine has.
         UnknownNameError: No policy of that name.
     """
-    record = empty_record(compiled, len(compiled.tables.active_replicas))
-    network, state = compiled.circuit.network, start_state(compiled.circuit.network)
-    arguments = (network, state, compiled.feeding, compiled.plant, tolerance)
-    if policy == "none":
-        second, outcome = run_uncontrolled(*arguments, record)
-    elif policy == "ofo":
-        n_bus_phases = record.voltages_pu.shape[1]
-        controllers = build_ofo(compiled.scenario, compiled.experiment, compiled.assets, compiled.tables, n_bus_phases)
-        second, outcome = run_ofo(*arguments, controllers, record)
-    elif policy in POLICIES:
-        raise NotModelledError(f"the policy {policy!r}")
-    else:
+    if policy not in POLICIES:
         raise UnknownNameError(f"policy {policy!r} is not known; expected one of {', '.join(POLICIES)}")
+    if policy not in _RUNNERS:
+        raise NotModelledError(f"the policy {policy!r}")
+    record = empty_record(compiled, len(compiled.tables.active_replicas))
+    with compiling_once(f"policy-{policy}"):
+        second, outcome = _RUNNERS[policy](compiled, tolerance, record)
     if outcome != CONVERGED:
         raise PowerFlowError(second, "step" if outcome == FAILED_IN_STEP else "sensitivity estimate")
     return _rollout(compiled, policy, record)
+
+
+def _run_uncontrolled(compiled: CompiledScenario, tolerance: Tolerance, record: Record) -> tuple[int, int]:
+    network = compiled.circuit.network
+    plant = (compiled.feeding, compiled.plant)
+    second, outcome = run_uncontrolled(network, start_state(network), *plant, tolerance, record)
+    return second, outcome
+
+
+def _run_ofo(compiled: CompiledScenario, tolerance: Tolerance, record: Record) -> tuple[int, int]:
+    network = compiled.circuit.network
+    n_bus_phases = len(compiled.circuit.bus_phases)
+    controllers = build_ofo(compiled.scenario, compiled.experiment, compiled.assets, compiled.tables, n_bus_phases)
+    plant = (compiled.feeding, compiled.plant)
+    second, outcome = run_ofo(network, start_state(network), *plant, tolerance, controllers, record)
+    return second, outcome
+
+
+_Runner = Callable[[CompiledScenario, Tolerance, Record], tuple[int, int]]
+_RUNNERS: dict[str, _Runner] = {"none": _run_uncontrolled, "ofo": _run_ofo}
 
 
 def empty_record(compiled: CompiledScenario, n_seconds: int) -> Record:

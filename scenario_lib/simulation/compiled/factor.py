@@ -18,7 +18,7 @@ Indices = NDArray[np.uint32]
 
 
 @kernel
-def factorise(column_start, targets, target_start, columns, lower, diagonal):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def factorise(column_start, targets, target_start, columns, lower, diagonal):  # type: ignore[no-untyped-def]
     """Eliminate some columns, in place.
 
     Args:
@@ -65,7 +65,7 @@ def copy_entries(lower, sweep: Sweep, out) -> None:  # type: ignore[no-untyped-d
 
 
 @kernel
-def solve_in_place(forward: Sweep, backward: Sweep, forward_values, backward_values, inverse_diagonal, vector):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def solve_in_place(forward: Sweep, backward: Sweep, forward_values, backward_values, inverse_diagonal, vector):  # type: ignore[no-untyped-def]
     """Replace the first n values of `vector` by the solution of the factorised system.
 
     Args:

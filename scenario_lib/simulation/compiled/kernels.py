@@ -10,12 +10,12 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
 import numpy as np
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+Kernel = Callable[..., Any]
 
 
 @functools.cache
@@ -54,20 +54,22 @@ def _writable(folder: Path) -> bool:
         return False
 
 
-def kernel(function: _Function) -> _Function:
+def kernel(function: Kernel) -> Kernel:
     """Compile at the first call, or load what was compiled before; strict IEEE arithmetic, no lock held."""
     return _compiled(function, parallel=False)
 
 
-def parallel_kernel(function: _Function) -> _Function:
+def parallel_kernel(function: Kernel) -> Kernel:
     """As `kernel`, with `prange` loops over threads; for loops over scenarios only, never for a sum."""
     return _compiled(function, parallel=True)
 
 
-def _compiled(function: _Function, *, parallel: bool) -> _Function:
+def _compiled(function: Kernel, *, parallel: bool) -> Kernel:
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(cache_folder())  # read while decorating, so that other packages keep theirs
     try:
-        return numba.njit(cache=True, fastmath=False, nogil=True, error_model="numpy", parallel=parallel)(function)
+        options = {"cache": True, "fastmath": False, "nogil": True, "error_model": "numpy", "parallel": parallel}
+        compiled: Kernel = numba.njit(**options)(function)
+        return compiled
     finally:
         numba.config.CACHE_DIR = before

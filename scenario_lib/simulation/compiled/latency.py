@@ -70,7 +70,9 @@ def draw(state, replicas, start, normal, uniform):  # type: ignore[no-untyped-de
 
 
 @kernel
-def observe_itl(fits: LatencyFits, draws: LatencyDraws, second: int, levels: Ints, replicas: Ints, out_s: Floats) -> None:
+def observe_itl(
+    fits: LatencyFits, draws: LatencyDraws, second: int, levels: Ints, replicas: Ints, out_s: Floats
+) -> None:
     """Mean latency (s) of every model at its level into `out_s`, shape (M,); NaN without a replica."""
     mean_s, variance_s2 = fits.mean_s, fits.variance_s2
     first, normal = draws.start[second], draws.normal
@@ -93,7 +95,7 @@ def _mean_of_few(fits: LatencyFits, draws: LatencyDraws, where: tuple[int, int],
         part = 0 if draws.uniform[first + i] < fits.steady_weight[where] else 1
         log_scale, sigma = fits.log_scale[where][part], fits.sigma[where][part]
         values[i] = fits.offset_s[where] + np.exp(log_scale + sigma * draws.normal[first + i])
-    return _sum_as_numpy(values) / count
+    return float(_sum_as_numpy(values) / count)
 
 
 @kernel

@@ -49,7 +49,9 @@ class LoadTable(NamedTuple):
 
 
 @kernel
-def draw_currents(table: LoadTable, power_va: Complexes, admittance: Complexes, v: Complexes, current_a: Complexes) -> None:
+def draw_currents(
+    table: LoadTable, power_va: Complexes, admittance: Complexes, v: Complexes, current_a: Complexes
+) -> None:
     """Add to every node's current what Y counts for the parts at it, less what they draw (A).
 
     Arrays are taken out of their tuple first: passing the tuple on would cost more than all of the arithmetic.
@@ -84,7 +86,7 @@ def draw_currents(table: LoadTable, power_va: Complexes, admittance: Complexes, 
 
 
 @kernel
-def _out_of_band(  # noqa: PLR0913 - a tuple would cost time
+def _out_of_band(
     constant_current: bool, base_v: float, low_v: float, min_v: float, max_v: float, squared_v: float
 ) -> float:
     """Factor from conjugate power to admittance outside min_v to max_v."""
@@ -96,4 +98,4 @@ def _out_of_band(  # noqa: PLR0913 - a tuple would cost time
     current_low = nominal * low_v
     current_min = nominal * base_v if constant_current else 1.0 / min_v
     voltage = np.sqrt(squared_v)
-    return (current_low + (current_min - current_low) / (min_v - low_v) * (voltage - low_v)) / voltage
+    return float((current_low + (current_min - current_low) / (min_v - low_v) * (voltage - low_v)) / voltage)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from scenario_lib.errors import InvalidSettingError, PowerFlowError
 from scenario_lib.simulation.compiled.circuit import Circuit, start_state
+from scenario_lib.simulation.compiled.compile_once import compiling_once
 from scenario_lib.simulation.compiled.engine import CompiledScenario, empty_record
 from scenario_lib.simulation.compiled.latency import LatencyFits
 from scenario_lib.simulation.compiled.loops import CONVERGED, run_uncontrolled
@@ -103,7 +104,7 @@ class Lockstep:
             )
         levels = self._levels(np.asarray(batch_sizes, np.int64))
         arguments = (self._tables, self._fits, self.seconds, levels, self._tolerance, self._observed)
-        with _threads(self._threads):
+        with compiling_once("step"), _threads(self._threads):
             step_scenarios(*flattened(self.circuit.network), self._states, *arguments)
         return self._observed
 
@@ -139,7 +140,7 @@ class Lockstep:
                 f"batch sizes {sorted(set(batch_sizes[:, model].tolist()))} of model {model}; expected some of "
                 f"{self.batch_sizes[model, : self._n_levels[model]].tolist()}"
             )
-        return np.argmax(matches, axis=2).astype(np.int64)
+        return np.asarray(np.argmax(matches, axis=2), np.int64)
 
 
 def baseline_checkpoint(compiled: CompiledScenario, second: int, tolerance: Tolerance = OPENDSS) -> Checkpoint:
@@ -150,7 +151,8 @@ def baseline_checkpoint(compiled: CompiledScenario, second: int, tolerance: Tole
     """
     network = compiled.circuit.network
     state, record = start_state(network), empty_record(compiled, second)
-    failed, outcome = run_uncontrolled(network, state, compiled.feeding, compiled.plant, tolerance, record)
+    with compiling_once("policy-none"):
+        failed, outcome = run_uncontrolled(network, state, compiled.feeding, compiled.plant, tolerance, record)
     if outcome != CONVERGED:
         raise PowerFlowError(failed, "step")
     return Checkpoint(second, state.v, state.magnitude_v, state.admittance)
@@ -186,7 +188,8 @@ class _Collected:
         if not 0 <= start < stop <= n_seconds:
             raise InvalidSettingError(f"window_s is {window_s}; expected a start and an end within 0 to {n_seconds}")
         power_w = np.zeros((stop - start, *tables.batch_sizes.shape, 3))
-        fill_power_table(tables.servers, start, tables.n_levels, power_w)
+        with compiling_once("power-table"):
+            fill_power_table(tables.servers, start, tables.n_levels, power_w)
         fleet = FleetTables(
             first_second=start,
             model_power_w=power_w,
@@ -217,14 +220,14 @@ def _require_alike(collected: Sequence[_Collected]) -> None:
             raise InvalidSettingError(f"scenario {i} lasts {other.window_s}; expected {first.window_s} as scenario 0")
 
 
-_PER_SCENARIO = ("model_power_w", "element_kw", "active_replicas", "draw_start", "base_w")
-
-
 def _stacked(collected: Sequence[_Collected]) -> FleetTables:
     tables = [one.tables for one in collected]
-    stacked = {name: np.stack([getattr(one, name) for one in tables]) for name in _PER_SCENARIO}
     return tables[0]._replace(
-        **stacked,
+        model_power_w=np.stack([one.model_power_w for one in tables]),
+        element_kw=np.stack([one.element_kw for one in tables]),
+        active_replicas=np.stack([one.active_replicas for one in tables]),
+        draw_start=np.stack([one.draw_start for one in tables]),
+        base_w=np.stack([one.base_w for one in tables]),
         training_w=_padded([one.training_w for one in tables]),
         normal=_padded([one.normal for one in tables]),
         uniform=_padded([one.uniform for one in tables]),
@@ -242,7 +245,7 @@ def _padded(arrays: Sequence[Floats]) -> Floats:
 
 def _stacked_states(circuit: Circuit, n_scenarios: int) -> GridState:
     state = start_state(circuit.network)
-    return GridState(*(np.repeat(array[None], n_scenarios, axis=0) for array in state))
+    return GridState(*(np.repeat(array[None], n_scenarios, axis=0) for array in state))  # type: ignore[arg-type]
 
 
 def _room(tables: FleetTables, n_bus_phases: int) -> Observed:

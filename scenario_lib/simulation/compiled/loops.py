@@ -108,7 +108,7 @@ class Controllers(NamedTuple):
 
 
 @kernel
-def run_ofo(
+def run_ofo(  # noqa: PLR0913 - kernels take no settings objects
     network: Network,
     state: GridState,
     feeding: Feeding,

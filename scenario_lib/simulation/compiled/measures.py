@@ -1,19 +1,20 @@
-"""Measures of a rollout in one pass: the numbers of `metrics.voltage` (sums agree to rounding), several times faster."""
+"""Measures of a rollout in one pass: the numbers of `metrics.voltage`, several times faster; sums agree to rounding."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scenario_lib.feeders.feeder import Limits
 from scenario_lib.metrics.voltage import VoltageMeasures
 from scenario_lib.simulation.compiled.kernels import kernel
 
 Floats = NDArray[np.float64]
 
 
-def measure_rollout(voltages_pu: Floats, limits: Limits, dt_s: float = 1.0) -> tuple[VoltageMeasures, Floats]:
+def measure_rollout(
+    voltages_pu: Floats, v_min_pu: float, v_max_pu: float, dt_s: float = 1.0
+) -> tuple[VoltageMeasures, Floats]:
     """Measures and penalty trace (pu^2, shape (T,)) of voltages of shape (T, N); see `metrics.voltage`."""
     under, over, penalty = (np.zeros(len(voltages_pu)) for _ in range(3))
-    _outside(voltages_pu, limits.v_min_pu, limits.v_max_pu, under, over, penalty)
+    _outside(voltages_pu, v_min_pu, v_max_pu, under, over, penalty)
     measures = VoltageMeasures(
         integral_pu_s=float(np.sum((under + over) * dt_s)),
         violation_time_s=float(np.count_nonzero((under > 0) | (over > 0)) * dt_s),
@@ -26,7 +27,7 @@ def measure_rollout(voltages_pu: Floats, limits: Limits, dt_s: float = 1.0) -> t
 
 
 @kernel
-def _outside(voltages_pu, v_min, v_max, under, over, penalty):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def _outside(voltages_pu, v_min, v_max, under, over, penalty):  # type: ignore[no-untyped-def]
     """At every second, the sums of distances below and above the limits, and of their squares."""
     for t in range(voltages_pu.shape[0]):
         below, above, squares = 0.0, 0.0, 0.0

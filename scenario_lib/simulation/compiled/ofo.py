@@ -72,7 +72,9 @@ class OFOState(NamedTuple):
 
 
 @kernel
-def update_voltage_duals(settings: OFOSettings, state: OFOState, site: int, voltages_pu: Floats) -> tuple[float, float, float]:
+def update_voltage_duals(
+    settings: OFOSettings, state: OFOState, site: int, voltages_pu: Floats
+) -> tuple[float, float, float]:
     """Raise or lower the site's voltage duals; returns the dual difference times the sensitivity of each phase."""
     under, over, sensitivity = state.under_dual[site], state.over_dual[site], state.sensitivity[site]
     a, b, c = 0.0, 0.0, 0.0
@@ -87,7 +89,7 @@ def update_voltage_duals(settings: OFOSettings, state: OFOState, site: int, volt
 
 
 @kernel
-def _raise_or_lower(under, over, voltages_pu, rho, v_min, v_max):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def _raise_or_lower(under, over, voltages_pu, rho, v_min, v_max):  # type: ignore[no-untyped-def]
     """One step of both duals; how many are not zero. Without branches, so that several are done at a time."""
     raised = 0
     for i in range(voltages_pu.size):
@@ -105,7 +107,7 @@ def _slope(scale: float, x0: float, k: float, x: float) -> float:
     argument = k * (x - x0)
     decay = np.exp(-abs(argument))
     share = (1.0 if argument >= 0 else decay) / (1.0 + decay)
-    return scale * (k * share * (1.0 - share))
+    return float(scale * (k * share * (1.0 - share)))
 
 
 @kernel

@@ -9,6 +9,7 @@ may change between numpy versions (NEP 19).
 from typing import Any
 
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 from numba.np.random import _constants as numpy_tables
@@ -30,13 +31,11 @@ def stream(seed: int) -> NDArray[np.uint64]:
     return np.array([*divmod(state["state"], _WORD), *divmod(state["inc"], _WORD)], np.uint64)
 
 
-@intrinsic
+@intrinsic  # type: ignore[untyped-decorator]
 def _product_high(typing_context: Any, left: Any, right: Any) -> Any:  # noqa: ARG001
     """Upper 64 bits of the product of two unsigned 64-bit integers."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        from llvmlite import ir
-
         wide = ir.IntType(128)
         product = builder.mul(builder.zext(arguments[0], wide), builder.zext(arguments[1], wide))
         return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))

@@ -8,9 +8,9 @@ from scenario_lib.simulation.compiled.errors import NotModelledError
 from scenario_lib.simulation.compiled.load_currents import KNOWN_MODELS
 
 # Elements whose whole effect is in Y or in constant source currents, or that do nothing while controls are off.
-_MODELLED_CLASSES = frozenset(
-    ("vsource", "line", "load", "transformer", "capacitor", "reactor", "regcontrol", "capcontrol", "energymeter", "monitor")
-)
+_IN_ADMITTANCE = ("vsource", "line", "transformer", "capacitor", "reactor")
+_IDLE = ("regcontrol", "capcontrol", "energymeter", "monitor")
+_MODELLED_CLASSES = frozenset(("load", *_IN_ADMITTANCE, *_IDLE))
 _CONTROLS_OFF = -1
 
 

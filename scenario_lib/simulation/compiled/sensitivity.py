@@ -25,9 +25,9 @@ _TEXT_DECIMALS = 1e6
 @kernel
 def _as_text_va(kw: float, kvar: float) -> complex:
     """Power as six decimals of kW and kvar hold it."""
-    return complex(
-        np.rint(kw * _TEXT_DECIMALS) / _TEXT_DECIMALS * W_PER_KW, np.rint(kvar * _TEXT_DECIMALS) / _TEXT_DECIMALS * W_PER_KW
-    )
+    rounded_kw = np.rint(kw * _TEXT_DECIMALS) / _TEXT_DECIMALS
+    rounded_kvar = np.rint(kvar * _TEXT_DECIMALS) / _TEXT_DECIMALS
+    return complex(rounded_kw * W_PER_KW, rounded_kvar * W_PER_KW)
 
 
 @kernel
@@ -61,4 +61,4 @@ def estimate_sensitivity(
         out[:, phase] = (after - before) / step.real
         state.power_va[first + phase] = _as_text_va(kw, kvar)
     rebuild_admittance(network, state)
-    return solve_power_flow(network, state, tolerance) > 0
+    return bool(solve_power_flow(network, state, tolerance))

@@ -21,11 +21,10 @@ class Servers(NamedTuple):
     """Servers of all sites together; T seconds, M deployed models, L batch levels, R servers.
 
     Attributes:
-        templates_w: Power of one GPU over the template (W), shape (M, L, longest template).
-        template_s: Length of each model's templates (s), shape (M,).
+        templates_w: Power of one GPU over the template (W), which repeats, shape (M, L, seconds).
         gpus: GPUs per server.
         amplitude: Multiplier of each server, shape (R,).
-        stagger_s: Shift of each server within the template (s), less than any template's length, shape (R,).
+        stagger_s: Shift of each server within the template (s), less than its length, shape (R,).
         noise: Standard normals times the noise fraction, shape (T, R).
         allocated: Servers of all allocations, model by model and phase by phase.
         first, phase_count: Where each model's servers begin in `allocated`, and how many it has on each phase, at
@@ -33,7 +32,6 @@ class Servers(NamedTuple):
     """
 
     templates_w: Floats
-    template_s: Ints
     gpus: float
     amplitude: Floats
     stagger_s: Indices
@@ -51,7 +49,7 @@ def model_power_w(servers: Servers, second: int, model: int, level: int, out_w: 
     total = count[0] + count[1] + count[2]
     power_w = np.empty(total)
     _server_power_w(
-        servers.templates_w[model, level, : servers.template_s[model]],
+        servers.templates_w[model, level],
         second,
         servers.gpus,
         servers.allocated[start : start + total],
@@ -62,7 +60,7 @@ def model_power_w(servers: Servers, second: int, model: int, level: int, out_w: 
 
 
 @kernel
-def _server_power_w(template_w, second, gpus, allocated, of_server, out_w):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def _server_power_w(template_w, second, gpus, allocated, of_server, out_w):  # type: ignore[no-untyped-def]
     """Power of each allocated server (W). A loop without branches, so that several servers are done at a time."""
     amplitude, stagger_s, noise = of_server
     length = np.uint32(template_w.size)

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from openg2g.datacenter.layout import ServerPool
 
 from scenario_lib.feeders.sites import ModelDeployment
 from scenario_lib.scenario.curves import Array
 from scenario_lib.simulation.compiled.allocation import allocate_all
-from scenario_lib.simulation.compiled.latency import LatencyDraws, draw, EXACT_UP_TO
+from scenario_lib.simulation.compiled.latency import EXACT_UP_TO, LatencyDraws, draw
 from scenario_lib.simulation.compiled.random_stream import fill_normal, stream
 from scenario_lib.simulation.datacenters import ScenarioDatacenter
 
@@ -57,10 +58,12 @@ def replica_count(model: ModelDeployment, times_s: Array) -> Ints:
             way = (times_s[inside] - ramp.t_start_s) / (ramp.t_end_s - ramp.t_start_s)
             count[inside] = level + (target - level) * way
         level = target
-    return np.rint(count).astype(np.int64)
+    return np.asarray(np.rint(count), np.int64)
 
 
-def allocate_servers(datacenter: ScenarioDatacenter, models: tuple[ModelDeployment, ...], times_s: Array) -> Allocation:
+def allocate_servers(
+    datacenter: ScenarioDatacenter, models: tuple[ModelDeployment, ...], times_s: Array
+) -> Allocation:
     """Allocate servers at every distinct demand.
 
     Raises:
@@ -88,7 +91,7 @@ def allocate_servers(datacenter: ScenarioDatacenter, models: tuple[ModelDeployme
     )
 
 
-def _allocate_distinct(pool: object, labels: list[str], wanted: Ints, claim_order: Ints) -> tuple[Ints, Ints]:
+def _allocate_distinct(pool: ServerPool, labels: list[str], wanted: Ints, claim_order: Ints) -> tuple[Ints, Ints]:
     phases = np.asarray(pool.phase_list)
     by_phase = np.stack([_sorted_by_phase(pool.model_priorities[label], phases) for label in labels])
     phase_start = np.concatenate([[0], np.cumsum(np.bincount(phases, minlength=3))]).astype(np.int64)
@@ -133,11 +136,12 @@ def latency_draws(datacenter: ScenarioDatacenter, active_replicas: Ints) -> Late
     return LatencyDraws(start, normal, uniform)
 
 
-def training_power_w(datacenter: ScenarioDatacenter, times_s: Array) -> list[Array]:
-    """Power of each training run over all phases (W), shape (T,) each."""
-    powers = []
-    for run, start_s, end_s in datacenter._workload.training:
+def training_power_w(datacenter: ScenarioDatacenter, times_s: Array) -> Array:
+    """Power of each training run over all phases together (W), shape (runs, T)."""
+    runs = list(datacenter._workload.training)
+    powers = np.zeros((len(runs), len(times_s)))
+    for power, (run, start_s, end_s) in zip(powers, runs, strict=True):
         local = np.mod(times_s - start_s, run._period)
-        power = np.interp(local, run._trace_time, run._rescaled_power) * run.n_gpus
-        powers.append(np.where((times_s < start_s) | (times_s > end_s), 0.0, power))
+        inside = (times_s >= start_s) & (times_s <= end_s)
+        power[inside] = np.interp(local, run._trace_time, run._rescaled_power)[inside] * run.n_gpus
     return powers

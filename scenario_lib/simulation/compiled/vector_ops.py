@@ -6,7 +6,7 @@ real part y - (a p - b q), imaginary part y - (a q + b p).
 
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
@@ -14,7 +14,7 @@ _PAIR = ir.VectorType(ir.DoubleType(), 2)
 _WORD = ir.IntType(64)
 
 
-@intrinsic
+@intrinsic  # type: ignore[untyped-decorator]
 def subtract_product(  # noqa: PLR0913
     typing_context: Any,  # noqa: ARG001
     target: Any,
