@@ -9,12 +9,20 @@ from typing import Any
 import click
 from tqdm import tqdm
 
-from scenario_lib.errors import InvalidSettingError
+from scenario_lib.errors import DataFileError, InvalidSettingError
 from scenario_lib.screening.build import BuildResult, Progress, build_library
 from scenario_lib.screening.measure import MeasurePlan
-from scenario_lib.screening.recipe_file import RecipeFile, parse_recipe, read_recipe_tables, with_request, with_setting
+from scenario_lib.screening.recipe_file import (
+    RecipeFile,
+    Tables,
+    parse_recipe,
+    read_recipe_tables,
+    with_request,
+    with_setting,
+)
 from scenario_lib.screening.request import BuildOptions
 from scenario_lib.screening.summary import summary_lines
+from scenario_lib.simulation.engines import COMPILED, ENGINES, TOLERANCES, Engine
 
 from .options import jobs_option, parse_seeds, specs_dir_option, timeout_option
 
@@ -38,6 +46,10 @@ EXIT_INTERRUPTED = 130
 @click.option("--full-table", is_flag=True, help="Simulate OFO also where the baseline already rules a candidate out.")
 @click.option("--resume", is_flag=True, help="Continue an unfinished build, if there is one.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing library, or discard an unfinished build.")
+@click.option("--engine", type=click.Choice(ENGINES), default=COMPILED, show_default=True, help="What rollouts run on.")
+@click.option(
+    "--tolerance", type=click.Choice(TOLERANCES), default="opendss", show_default=True, help="Of the compiled engine."
+)
 @specs_dir_option
 @jobs_option
 @timeout_option
@@ -53,7 +65,12 @@ def command(out: Path, **options: Any) -> None:
         raise InvalidSettingError("how many candidates? Give --candidates, --accept or --seeds, or a recipe that does")
     experiment = recipe.experiment()
     plan = MeasurePlan(
-        experiment, recipe.settings(experiment), recipe.screening, options["specs_dir"], options["full_table"]
+        experiment,
+        recipe.settings(experiment),
+        recipe.screening,
+        options["specs_dir"],
+        options["full_table"],
+        Engine(options["engine"], options["tolerance"]),
     )
     build = BuildOptions(out, options["jobs"], options["timeout_s"], options["resume"], options["overwrite"])
     started = time.monotonic()
@@ -75,15 +92,24 @@ def _recipe(options: dict[str, Any]) -> RecipeFile:
         tables["system"] = options["system"]
     if "system" not in tables:
         raise InvalidSettingError("which feeder? Give --system, or --config with a recipe file")
+    recipe = parse_recipe(tables, str(config))
+    changed = _with_options(tables, options)
+    try:
+        return recipe if changed == tables else parse_recipe(changed, "command line")
+    except DataFileError as error:
+        raise InvalidSettingError(str(error)) from None
+
+
+def _with_options(tables: Tables, options: dict[str, Any]) -> Tables:
     if options["overlay"] is not None:
-        tables["overlay"] = options["overlay"]
+        tables = {**tables, "overlay": options["overlay"]}
     for setting in options["settings"]:
         tables = with_setting(tables, *_name_and_value(setting))
     names = ("candidates", "accept", "max_candidates", "seed_start")
     request = {**{name: options[name] for name in names}, "seeds": parse_seeds(options["seeds"])}
     if any(value is not None for value in request.values()):
         tables = with_request(tables, request)
-    return parse_recipe(tables, str(config or "command line"))
+    return tables
 
 
 def _name_and_value(setting: str) -> tuple[str, Any]:

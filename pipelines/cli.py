@@ -48,3 +48,6 @@ def main(args: list[str] | None = None) -> Any:
     except ScenarioLibError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(2 if isinstance(error, InvalidSettingError) else 1)
+    except OSError as error:  # a full disk, a directory that may not be read
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(1)

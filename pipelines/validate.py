@@ -10,7 +10,10 @@ import click
 
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.execution.tasks import RunOptions
-from scenario_lib.screening.validate import Grade, ReplayOptions, ValidationReport, validate_library
+from scenario_lib.screening.findings import Grade
+from scenario_lib.screening.replay import ReplayOptions
+from scenario_lib.screening.validate import ValidationReport, validate_library
+from scenario_lib.simulation.engines import ENGINES, TOLERANCES, Engine
 
 from .options import jobs_option, json_option, specs_dir_option, timeout_option
 
@@ -26,6 +29,8 @@ _WORDS = {
 @click.argument("library", type=click.Path(path_type=Path))
 @click.option("--replay", default="0", show_default=True, metavar="all|N", help="Run the rollouts of N records again.")
 @click.option("--system", help="Experiment's TOML file, for a library on a feeder of your own.")
+@click.option("--engine", type=click.Choice(ENGINES), help="Engine to replay on.  [default: the record's own]")
+@click.option("--tolerance", type=click.Choice(TOLERANCES), default="opendss", show_default=True, help="With --engine.")
 @specs_dir_option
 @jobs_option
 @timeout_option
@@ -37,7 +42,8 @@ def command(library: Path, replay: str, as_json: bool, **options: Any) -> None:
     Exit codes: 0 held; 1 differs; 2 usage; 3 cannot be verified (no digests); 4 equal within tolerance.
     """
     run = RunOptions(options["jobs"], options["timeout_s"])
-    replays = ReplayOptions(_replay_count(replay), options["specs_dir"], options["system"], run)
+    engine = None if options["engine"] is None else Engine(options["engine"], options["tolerance"])
+    replays = ReplayOptions(_replay_count(replay), options["specs_dir"], options["system"], engine, run)
     report = validate_library(library, replays)
     click.echo(_as_json(report) if as_json else _as_text(report))
     sys.exit(int(report.grade))

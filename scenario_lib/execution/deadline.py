@@ -14,13 +14,12 @@ from typing import Any
 
 from scenario_lib.errors import TaskTimeoutError
 
-HARD_GRACE_S = 5.0
-"""How much longer than its limit a task may run before its process is ended."""
-
 
 @contextmanager
-def deadline(timeout_s: float | None) -> Iterator[None]:
+def deadline(timeout_s: float | None, grace_s: float) -> Iterator[None]:
     """Run a block for at most `timeout_s` seconds; None means without limit.
+
+    A block that never returns to Python takes its process with it `grace_s` seconds later.
 
     Raises:
         TaskTimeoutError: The block took longer.
@@ -30,7 +29,7 @@ def deadline(timeout_s: float | None) -> Iterator[None]:
         yield
         return
     with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - a path object opens the same file
-        faulthandler.dump_traceback_later(timeout_s + HARD_GRACE_S, exit=True, file=nowhere)
+        faulthandler.dump_traceback_later(timeout_s + grace_s, exit=True, file=nowhere)
         previous = signal.signal(signal.SIGALRM, lambda *_: _raise_timeout(timeout_s))
         signal.setitimer(signal.ITIMER_REAL, timeout_s)
         try:

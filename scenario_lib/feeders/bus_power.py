@@ -53,6 +53,8 @@ class BusPower:
     series: PowerSeries | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.bus, str) or not self.bus:
+            raise refuse("bus", self.bus, "the name of a bus")
         require_positive(f"bus_kv at bus {self.bus}", self.bus_kv)
         require_at_least(f"peak_kw_per_phase at bus {self.bus}", self.peak_kw_per_phase, 0)
         require_between(f"power_factor at bus {self.bus}", self.power_factor, 1e-6, 1)

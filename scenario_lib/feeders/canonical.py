@@ -9,6 +9,16 @@ from typing import Any
 from scenario_lib.errors import DataFileError
 
 
+class _Absent:
+    """Stands for a key that only the other side has, which is not the same as null."""
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+_ABSENT = _Absent()
+
+
 def canonical_json(value: Any) -> str:
     """Strict JSON with sorted keys, shortest round-trip floats, no spaces, and 0.0 for -0.0.
 
@@ -36,7 +46,7 @@ def first_difference(found: Any, expected: Any, place: str = "") -> str | None:
     """Where two plain values first differ, as "a.b[2]: found 1, expected 2"; None if nowhere."""
     if isinstance(found, dict) and isinstance(expected, dict):
         keys = sorted(found.keys() | expected.keys())
-        pairs = [(f"{place}.{key}".lstrip("."), found.get(key), expected.get(key)) for key in keys]
+        pairs = [(f"{place}.{key}".lstrip("."), found.get(key, _ABSENT), expected.get(key, _ABSENT)) for key in keys]
     elif isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
         pairs = [(f"{place}[{i}]", a, b) for i, (a, b) in enumerate(zip(found, expected, strict=True))]
     else:

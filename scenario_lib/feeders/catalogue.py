@@ -23,7 +23,16 @@ def load_experiment(system: str | Path) -> Experiment:
     """
     if str(system).endswith(".toml"):
         return read_experiment(Path(system))
-    if system not in experiment_names():
+    return shipped_experiment(system)
+
+
+def shipped_experiment(system: object) -> Experiment:
+    """Experiment of a shipped feeder, never a file that whoever named it chose.
+
+    Raises:
+        UnknownNameError: Not a known name.
+    """
+    if str(system) not in experiment_names():
         known = ", ".join(experiment_names())
         raise UnknownNameError(
             f"system {str(system)!r} is not known; expected one of {known}, or the path of an experiment's TOML file"

@@ -15,8 +15,15 @@ def refuse(field: str, found: object, expected: str) -> InvalidSettingError:
 
 
 def require_finite(field: str, value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
         raise refuse(field, value, "a finite number")
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond the largest float, which a file may hold
+        return False
 
 
 def require_at_least(field: str, value: float, lowest: float) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 from scenario_lib.errors import MissingDataError
 from scenario_lib.feeders.canonical import file_digest
 
-_INCLUDE = re.compile(
-    r'^\s*(?:redirect|compile|buscoords)\s+(?:file\s*=\s*)?(?:"([^"]+)"|\(([^)]+)\)|(\S+))', re.I | re.M
-)
+# OpenDSS takes all of these for quotes.
+_NAME = r"""(?:"([^"]+)"|'([^']+)'|\(([^)]+)\)|\[([^\]]+)\]|\{([^}]+)\}|([^\s!]+))"""
+_INCLUDE = re.compile(rf"^\s*(?:redirect|compile|buscoords)\s+(?:file\s*=\s*)?{_NAME}", re.I | re.M)
+_BLOCK_COMMENT = re.compile(r"^\s*/\*.*?\*/", re.S | re.M)
 
 
 def circuit_files(circuit: Path) -> list[Path]:
@@ -27,8 +28,8 @@ def circuit_files(circuit: Path) -> list[Path]:
         if not path.is_file():
             raise MissingDataError(f"{path}: no such file, but the circuit {circuit} needs it")
         files.append(path)
-        text = path.read_text(encoding="utf-8", errors="replace")
-        # OpenDSS on Linux takes backslashes as they are; users' files come from Windows too.
+        text = _BLOCK_COMMENT.sub("", path.read_text(encoding="utf-8", errors="replace"))
+        # Circuits come from Windows too, and OpenDSS takes either slash.
         names = ["".join(groups).replace("\\", "/") for groups in _INCLUDE.findall(text)]
         waiting += [(path.parent / name).resolve() for name in names]
     return files

@@ -96,6 +96,8 @@ class Experiment:
         randomize_ramps_default: Whether a build on this experiment draws ramps unless told otherwise.
     """
 
+    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
+
     feeder: Feeder
     sites: tuple[Site, ...]
     pv_systems: tuple[PVSystem, ...]

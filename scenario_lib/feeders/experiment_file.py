@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scenario_lib.errors import DataFileError, InvalidSettingError, MissingDataError
+from scenario_lib.errors import DataFileError, InvalidSettingError, MissingDataError, UnknownNameError
 from scenario_lib.feeders.bus_power import PVSystem, TimeVaryingLoad
-from scenario_lib.feeders.checks import STRICT
+from scenario_lib.feeders.checks import STRICT, require_distinct
 from scenario_lib.feeders.experiment import Experiment, OFOTuning, TrainingJob
 from scenario_lib.feeders.feeder import Feeder, Limits
 from scenario_lib.feeders.models import ModelSpec, shipped_model
@@ -57,8 +57,8 @@ def read_experiment(path: Path) -> Experiment:
     path = Path(path).resolve()
     tables = read_toml(path)
     for kind in ("pv_systems", "loads"):
-        for table in tables.get(kind, ()):
-            _inline_series(table, path.parent)
+        for table in _tables(tables.get(kind)):
+            _inline_series(table, path)
     parsed = parse_as(ExperimentFile, tables, str(path))
     circuit = (path.parent / parsed.feeder.circuit).resolve()
     if not circuit.is_file():
@@ -67,9 +67,12 @@ def read_experiment(path: Path) -> Experiment:
         return _assemble(parsed, replace(parsed.feeder, circuit=str(circuit)))
     except InvalidSettingError as error:
         raise DataFileError(f"{path}: {error}") from None
+    except UnknownNameError as error:
+        raise DataFileError(f"{path}: label in [[sites]]: {error}; describe others under [[models]]") from None
 
 
 def _assemble(parsed: ExperimentFile, feeder: Feeder) -> Experiment:
+    require_distinct("label in [[models]]", (spec.label for spec in parsed.models))
     own = {spec.label: spec for spec in parsed.models}
     labels = dict.fromkeys(deployment.label for site in parsed.sites for deployment in site.models)
     return Experiment(
@@ -86,19 +89,42 @@ def _assemble(parsed: ExperimentFile, feeder: Feeder) -> Experiment:
     )
 
 
-def _inline_series(table: dict[str, Any], folder: Path) -> None:
+def _tables(entries: Any) -> list[dict[str, Any]]:
+    """The tables of an array of tables; what is none is left to the parser, which names it."""
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+
+
+def _inline_series(table: dict[str, Any], source: Path) -> None:
     """Replace `series_csv = "name.csv"` by the series in that file, so that the parsed value is complete."""
-    name = table.pop("series_csv", None)
-    if name is None:
+    if "series_csv" not in table:
         return
-    path = folder / str(name)
+    name = table.pop("series_csv")
+    if not isinstance(name, str) or "series" in table:
+        raise DataFileError(
+            f"{source}: series_csv is {name!r}; expected the name of a CSV file, and no series beside it"
+        )
+    pairs = _read_series(source.parent / name, source)
+    table["series"] = {"time_s": [time for time, _ in pairs], "kw_per_phase": [power for _, power in pairs]}
+
+
+def _read_series(path: Path, source: Path) -> list[tuple[float, float]]:
+    expected = "expected a header line and below it two columns, time (s) and power (kW per phase)"
     try:
         with path.open(encoding="utf-8", newline="") as stream:
-            rows = list(csv.reader(stream))[1:]
-        times, powers = zip(*((float(time), float(power)) for time, power in rows), strict=True)
-    except FileNotFoundError:
-        raise MissingDataError(f"{path}: no such file; series_csv names it") from None
+            header, *rows = [row for row in csv.reader(stream) if row] or [[]]
+        pairs = [(float(time), float(power)) for time, power in rows]
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        raise MissingDataError(f"{path}: no such file; series_csv in {source} names it") from None
     except ValueError as error:
-        message = "expected a header line and two columns, time (s) and power (kW per phase)"
-        raise DataFileError(f"{path}: {error}; {message}") from None
-    table["series"] = {"time_s": times, "kw_per_phase": powers}
+        raise DataFileError(f"{path}: {error}; {expected}") from None
+    if not pairs or any(map(_is_number, header)):
+        raise DataFileError(f"{path}: begins with {','.join(header)!r} and has {len(pairs)} rows below; {expected}")
+    return pairs
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -38,12 +38,15 @@ def parse_as(kind: type[T], tables: Any, source: str) -> T:
 
     try:
         # By way of JSON, because only there does strictness leave lists to become tuples.
-        return TypeAdapter(kind).validate_json(json.dumps(tables), strict=True)
-    except TypeError as error:
-        raise DataFileError(f"{source}: {error}; expected texts, numbers, true, false, lists and tables") from None
+        return TypeAdapter(kind).validate_json(json.dumps(tables, default=_foreign), strict=True)
     except ValidationError as error:
         faults = "; ".join(_sentence(fault) for fault in error.errors())
         raise DataFileError(f"{source}: {faults}") from None
+
+
+def _foreign(value: object) -> dict[str, str]:
+    """A date or time, which TOML has and no field here wants, in a form that every field refuses."""
+    return {type(value).__name__: str(value)}
 
 
 def _sentence(fault: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from scenario_lib.errors import LibraryError, ScenarioLibError
 from scenario_lib.feeders.bus_power import BusPower, PVSystem, TimeVaryingLoad
-from scenario_lib.feeders.catalogue import load_experiment
+from scenario_lib.feeders.catalogue import shipped_experiment
 from scenario_lib.feeders.experiment import Experiment, TrainingJob
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.scenario.settings import RandomizationSettings
@@ -72,12 +72,12 @@ def recipe_from_config(config: dict[str, Any], source: str) -> Recipe:
         UnknownNameError: The library's system is not known here; the known ones are named.
     """
     try:
-        base = load_experiment(str(config["system"]))
+        base = shipped_experiment(config["system"])
         flat = {"randomize_ramps": config["randomize_ramps"], **_FUNCTION_DEFAULTS, **config["randomize_kwargs"]}
         return Recipe(_experiment(base, config), RandomizationSettings.from_openg2g(flat))
     except KeyError as error:
         raise LibraryError(f"{source}: config has no {error}; libraries of one recipe have it") from None
-    except (TypeError, AttributeError) as error:
+    except (TypeError, AttributeError, OverflowError) as error:
         raise LibraryError(f"{source}: config is not what it should be ({error})") from None
     except ScenarioLibError as error:
         raise type(error)(f"{source}: {error}") from None
@@ -88,7 +88,7 @@ def _experiment(base: Experiment, config: dict[str, Any]) -> Experiment:
     overlay = None
     if job is not None:
         overlay = TrainingJob(
-            n_gpus=int(job["n_gpus"]),
+            n_gpus=job["n_gpus"],
             target_peak_w_per_gpu=float(job["target_peak_W_per_gpu"]),
             t_start_s=float(job["t_start"]),
             t_end_s=float(job["t_end"]),

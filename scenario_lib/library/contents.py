@@ -7,10 +7,14 @@ from typing import Any
 from scenario_lib.errors import LibraryError, UnknownNameError
 from scenario_lib.feeders.canonical import file_digest
 from scenario_lib.library.config import recipe_from_config
+from scenario_lib.library.entries import parse_records
 from scenario_lib.library.files import DIGESTS, FORMAT_VERSION, METADATA, TRACES, read_json
 from scenario_lib.library.recipe import Recipe, recipe_from_dict
-from scenario_lib.library.record import CONTRACT_FIELDS, RecordProof, ScenarioRecord
+from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.traces import TraceFile
+
+# None of them is in a library by openg2g's example: one that has any must prove itself.
+_OWN_KEYS = frozenset({"format_version", "recipes", "proofs"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +48,17 @@ def read_contents(path: Path) -> LibraryContents:
     source = str(path / METADATA)
     if not isinstance(metadata, dict) or not isinstance(metadata.get("config"), dict):
         raise LibraryError(f"{source}: has no config; expected the metadata of a scenario library")
-    ours = "format_version" in metadata
-    if ours and metadata["format_version"] != FORMAT_VERSION:
+    ours = not _OWN_KEYS.isdisjoint(metadata) or (path / DIGESTS).exists()
+    version = metadata.get("format_version")
+    if ours and (type(version) is not int or version != FORMAT_VERSION):
         raise LibraryError(
-            f"{source}: has format version {metadata['format_version']!r}, this version of scenario-lib reads "
+            f"{source}: has format version {version!r}, this version of scenario-lib reads "
             f"{FORMAT_VERSION}; use the version that wrote it, or build it again"
         )
     digests = _read_digests(path) if ours else {}
     try:
-        recipes = _recipes(metadata, source)
-        records = _records(metadata, TraceFile(path / TRACES), recipes, source)
+        recipes = _recipes(metadata, source, ours)
+        records = parse_records(metadata, recipes, TraceFile(path / TRACES), source)
         return LibraryContents(
             config=metadata["config"],
             records=records,
@@ -82,38 +87,7 @@ def _read_digests(path: Path) -> dict[str, str]:
     return found
 
 
-def _recipes(metadata: dict[str, Any], source: str) -> dict[str, Recipe]:
-    if "recipes" not in metadata:
+def _recipes(metadata: dict[str, Any], source: str, ours: bool) -> dict[str, Recipe]:
+    if not ours:
         return {"": recipe_from_config(metadata["config"], source)}
     return {name: recipe_from_dict(tables, source) for name, tables in metadata["recipes"].items()}
-
-
-def _records(
-    metadata: dict[str, Any], traces: TraceFile, recipes: dict[str, Recipe], source: str
-) -> tuple[ScenarioRecord, ...]:
-    entries = metadata["scenarios"]
-    proofs = [RecordProof(**proof) for proof in metadata["proofs"]] if "proofs" in metadata else [None] * len(entries)
-    records = []
-    for index, (entry, proof) in enumerate(zip(entries, proofs, strict=True)):
-        _check_entry(entry, f"{source}: scenarios[{index}]")
-        if proof is not None and proof.recipe not in recipes:
-            raise LibraryError(f"{source}: scenarios[{index}] names recipe {proof.recipe!r}, which is not there")
-        records.append(ScenarioRecord(**entry, index=index, proof=proof, traces=traces))
-    return tuple(records)
-
-
-def _check_entry(entry: Any, place: str) -> None:
-    if not isinstance(entry, dict):
-        raise LibraryError(f"{place}: is {entry!r}; expected the fields of a record")
-    if set(entry) != set(CONTRACT_FIELDS):
-        odd = ", ".join(sorted(set(entry) ^ set(CONTRACT_FIELDS)))
-        raise LibraryError(f"{place}: fields missing or not known: {odd}")
-    seed = entry["seed"]
-    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        raise LibraryError(f"{place}: seed is {seed!r}; expected a whole number of at least 0")
-    for name in ("t_control_start", "t_control_end"):
-        if not isinstance(entry[name], int):
-            raise LibraryError(f"{place}: {name} is {entry[name]!r}; expected whole seconds")
-    for name in CONTRACT_FIELDS[1:3] + CONTRACT_FIELDS[4:9] + CONTRACT_FIELDS[11:13]:
-        if isinstance(entry[name], bool) or not isinstance(entry[name], int | float):
-            raise LibraryError(f"{place}: {name} is {entry[name]!r}; expected a number")

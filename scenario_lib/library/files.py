@@ -1,6 +1,7 @@
 """The files of a library directory: their names, the format version, and how they are written and read safely."""
 
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -69,12 +70,13 @@ def read_json(path: Path) -> Any:
     """Content of a strict JSON file.
 
     Raises:
-        LibraryError: The file is missing, too large, not UTF-8, not JSON, or holds NaN; the message names it.
+        LibraryError: The file is missing, too large, not UTF-8, not JSON, holds NaN, infinities or a name twice; the
+            message names it.
     """
     try:
         if path.stat().st_size > _LARGEST_JSON_BYTES:
             raise LibraryError(f"{path}: {path.stat().st_size} bytes is too large to be a library's JSON file")
-        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        return parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise LibraryError(f"{path}: no such file; a library directory has one, so this is not a library") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -84,5 +86,26 @@ def read_json(path: Path) -> Any:
         ) from None
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not allowed; expected finite numbers")
+def parse_json(text: str) -> Any:
+    """Value of strict JSON.
+
+    Raises:
+        ValueError, RecursionError: Not JSON, nested too deeply, or it holds NaN, infinities or a name twice.
+    """
+    return json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_without_repetition)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is not allowed; expected finite numbers")
+    return value
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} is there twice in one object")
+    return values

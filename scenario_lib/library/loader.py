@@ -1,5 +1,6 @@
 """Open a library, look at its records, and get their scenarios back: exactly, or not at all."""
 
+import operator
 import os
 from collections.abc import Iterator
 from functools import cached_property
@@ -8,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scenario_lib.errors import DataFileError, LibraryError, ReplayError, UnknownNameError
-from scenario_lib.feeders.canonical import canonical_json, digest_of, first_difference
+from scenario_lib.errors import LibraryError, ReplayError, UnknownNameError
+from scenario_lib.feeders.canonical import canonical_json, digest_of, file_digest, first_difference
 from scenario_lib.library.candidates import read_candidates, read_table
 from scenario_lib.library.contents import LibraryContents, read_contents
 from scenario_lib.library.files import CANDIDATES, METADATA, RESOLVED
@@ -77,6 +78,7 @@ class ScenarioLibrary:
     @cached_property
     def candidates(self) -> "pa.Table":
         """The candidates table, accepted or not, as an Arrow table; only libraries by scenario-lib have one."""
+        self._require_unchanged(CANDIDATES)
         return read_candidates(self.path / CANDIDATES)
 
     def __len__(self) -> int:
@@ -109,7 +111,7 @@ class ScenarioLibrary:
         Raises:
             UnknownNameError: No record, or more than one (of several recipes), has that seed.
         """
-        found = self._by_seed.get(int(seed), [])
+        found = self._by_seed.get(operator.index(seed), [])
         if len(found) == 1:
             return found[0]
         if found:
@@ -128,27 +130,35 @@ class ScenarioLibrary:
         return records
 
     def recipe_of(self, record: ScenarioRecord) -> Recipe:
-        """What a record was drawn from."""
-        return self.recipes["" if record.proof is None else record.proof.recipe]
+        """What a record was drawn from.
+
+        Raises:
+            UnknownNameError: The record is one of another library.
+        """
+        name = "" if record.proof is None else record.proof.recipe
+        if name not in self.recipes:
+            raise UnknownNameError(f"{self.path}: the record of seed {record.seed} is not one of this library")
+        return self.recipes[name]
 
     def materialize(self, record: ScenarioRecord) -> Scenario:
         """The scenario of a record, drawn again from its seed and recipe, and compared with its digest.
 
-        A library by openg2g's example has no digests; there the draws that it does store are compared.
+        A library by openg2g's example has no digests; there the draws that records repeat are all that is compared.
 
         Raises:
+            UnknownNameError: The record is one of another library.
+            LibraryError: The parameters of the training trace cannot be used.
             ReplayError: What is drawn now is not what was screened; the message names the first field that differs.
         """
         recipe = self.recipe_of(record)
         scenario = randomize_scenario(record.seed, experiment=recipe.experiment, settings=recipe.settings)
-        if record.proof is None:
-            self._compare_contract(record, scenario)
-            return scenario
-        resolved = resolve(scenario)
-        if digest_of(resolved) != record.proof.scenario_digest:
-            raise ReplayError(self._why_different(record, resolved))
-        if scenario.training_run is not None:
-            self._check_generated_trace(record.proof.recipe, recipe)
+        if record.proof is not None:
+            resolved = resolve(scenario)
+            if digest_of(resolved) != record.proof.scenario_digest:
+                raise ReplayError(self._why_different(record, resolved))
+            if scenario.training_run is not None:
+                self._check_generated_trace(record.proof.recipe, recipe)
+        self._compare_contract(record, scenario)
         return scenario
 
     def stored_numbers(self, record: ScenarioRecord) -> dict[str, Any]:
@@ -159,12 +169,28 @@ class ScenarioLibrary:
         """
         import json
 
+        self._require_unchanged(RESOLVED)
         table = read_table(self.path / RESOLVED, RESOLVED_SCHEMA)
         try:
             numbers: dict[str, Any] = json.loads(table.column("resolved")[record.index].as_py())
         except (IndexError, TypeError, ValueError):
             raise LibraryError(f"{self.path / RESOLVED}: no numbers for seed {record.seed}; it is damaged") from None
         return numbers
+
+    def _require_unchanged(self, name: str) -> None:
+        """A table is compared with its digest before it is parsed."""
+        expected, path = self.contents.digests.get(name), self.path / name
+        if expected is None:
+            return
+        try:
+            found = file_digest(path)
+        except OSError as error:
+            raise LibraryError(f"{path}: cannot be read ({error.strerror}); the library is damaged") from None
+        if found != expected:
+            raise LibraryError(
+                f"{path}: is not the file that was written with this library, or the library changed since it was "
+                f"opened. Open it again, restore the file, or build the library again"
+            )
 
     def _why_different(self, record: ScenarioRecord, drawn: dict[str, Any]) -> str:
         import json
@@ -202,8 +228,9 @@ class ScenarioLibrary:
 
         try:
             trace = regenerate_training_trace(recipe.data.training_trace_params)
-        except ValueError as error:
-            raise DataFileError(f"{self.path / METADATA}: training_trace_params: {error}") from None
+        except (TypeError, ValueError) as error:
+            text = " ".join(str(error).split())
+            raise LibraryError(f"{self.path / METADATA}: training_trace_params: {text}") from None
         self._require_training_trace(name, training_trace_digest(trace), "the training trace generated now")
         self._checked_traces.add(name)
 

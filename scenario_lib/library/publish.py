@@ -36,7 +36,11 @@ def publish(finished: Path, target: Path) -> None:
         replaced = target.with_name(f".{target.name}.replaced")
         shutil.rmtree(replaced, ignore_errors=True)
         target.rename(replaced)
-        finished.rename(target)
+        try:
+            finished.rename(target)
+        except OSError:
+            replaced.rename(target)
+            raise
         shutil.rmtree(replaced)
     descriptor = os.open(target.parent, os.O_RDONLY)
     try:

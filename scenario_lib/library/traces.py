@@ -73,8 +73,9 @@ class TraceFile:
             return _parse(self._archive.read(info))
         except KeyError:
             raise LibraryError(f"{self.path}: no trace {name}; the library is damaged, build it again") from None
-        except (OSError, ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
-            raise LibraryError(f"{self.path}: trace {name} cannot be read ({error}); the library is damaged") from None
+        except Exception as error:  # noqa: BLE001 - zipfile, its decompressors and numpy raise what they like
+            text = " ".join(str(error).split())
+            raise LibraryError(f"{self.path}: trace {name} cannot be read ({text}); the library is damaged") from None
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "_archive": None}

@@ -26,9 +26,14 @@ from scenario_lib.scenario.shapes import LOAD_SHAPES, PV_SHAPES
 
 
 def resolve(scenario: Scenario) -> dict[str, Any]:
-    """All numbers of a scenario as plain values, ready for JSON."""
+    """All numbers of a scenario as plain values, ready for JSON.
+
+    The order of sites is spelled out, because it matters (the training job runs at the first) and a JSON object has
+    none: canonical JSON sorts `dc_sites`.
+    """
     return {
         **scenario.to_dict(),
+        "site_order": [site.name for site in scenario.sites],
         "pv_power_factors": [system.power_factor for system in scenario.pv_systems],
         "tvl_power_factors": [load.power_factor for load in scenario.tvl],
     }
@@ -49,7 +54,7 @@ def scenario_from_resolved(resolved: dict[str, Any]) -> Scenario:
     overlay = params.pop("training_overlay")
     return Scenario(
         seed=resolved["seed"],
-        sites=tuple(_site(name, site) for name, site in resolved["dc_sites"].items()),
+        sites=tuple(_site(name, resolved["dc_sites"][name]) for name in resolved["site_order"]),
         pv_systems=tuple(
             _power(entry, factor, _pv_profile(index, entry))
             for index, (entry, factor) in enumerate(

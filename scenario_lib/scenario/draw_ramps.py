@@ -93,11 +93,18 @@ def _draw_windows(
         # A ramp does not fit into bands narrower than the shortest: all of them are skipped, without a draw.
         for band in _bands(zone, share, width_s) if width_s >= settings.ramp_dur.low else ():
             window = _draw_window(settings, band, min(settings.ramp_dur.high, width_s), largest, rng)
-            # A draw near the end of a narrow band may reach into the next one; ramps may touch, not overlap.
-            start_s = max(window.start_s, windows[-1].end_s) if windows else window.start_s
-            if start_s < window.end_s:
-                windows.append(replace(window, start_s=start_s))
+            windows += _after(windows[-1:], window)
     return windows
+
+
+def _after(earlier: Sequence[RampWindow], window: RampWindow) -> list[RampWindow]:
+    """The window, or what is left of it: a draw near the end of a narrow band may reach into the next band.
+
+    Ramps may touch, not overlap.
+    """
+    if not earlier or earlier[0].end_s <= window.start_s:
+        return [window]
+    return [replace(window, start_s=earlier[0].end_s)] if earlier[0].end_s < window.end_s else []
 
 
 def _shares(count: int, zones: list[Range]) -> list[int]:

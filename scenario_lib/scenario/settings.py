@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.feeders.checks import refuse, require_at_least, require_between, require_count, require_finite
+from scenario_lib.feeders.checks import refuse, require_at_least, require_between, require_count
 from scenario_lib.feeders.experiment import DURATION_S
 from scenario_lib.scenario.shapes import LOAD_SHAPES, PV_SHAPES
 
@@ -104,7 +104,9 @@ class RandomizationSettings:
 
     def __post_init__(self) -> None:
         for name, bounds in _RANGE_BOUNDS.items():
-            _check_range(name, getattr(self, name), bounds)
+            object.__setattr__(self, name, _checked_range(name, getattr(self, name), bounds))
+        for name in ("n_ramps_per_site_choices", "pv_shape_choices", "tvl_shape_choices"):
+            object.__setattr__(self, name, _checked_choices(name, getattr(self, name)))
         for name in ("randomization_profile", "randomize_ramps", "randomize_pv_profile", "randomize_tvl_profile"):
             if not isinstance(getattr(self, name), bool):
                 raise refuse(name, getattr(self, name), "true or false")
@@ -113,7 +115,6 @@ class RandomizationSettings:
         for name in ("pv_t_shift_max_s", "tvl_t_shift_max_s"):
             require_at_least(name, getattr(self, name), 0)
         require_count("pv_cloud_count_max", self.pv_cloud_count_max, 0)
-        _check_choices("n_ramps_per_site_choices", self.n_ramps_per_site_choices)
         for count in self.n_ramps_per_site_choices:
             require_count("n_ramps_per_site_choices", count, 0)
         _check_shapes("pv_shape_choices", self.pv_shape_choices, PV_SHAPES)
@@ -135,11 +136,10 @@ class RandomizationSettings:
                 low, high = f"{field.name}_min", f"{field.name}_max"
                 values[field.name] = Range(given.pop(low, field.default.low), given.pop(high, field.default.high))
             elif field.name in given:
-                value = given.pop(field.name)
-                values[field.name] = tuple(value) if isinstance(value, list) else value
+                values[field.name] = given.pop(field.name)
         if given:
-            known = ", ".join(cls().to_openg2g())
-            raise InvalidSettingError(f"unknown randomisation settings: {', '.join(sorted(given))}; known are {known}")
+            unknown, known = ", ".join(sorted(map(str, given))), ", ".join(cls().to_openg2g())
+            raise InvalidSettingError(f"unknown randomisation settings: {unknown}; known are {known}")
         return cls(**values)
 
     def to_openg2g(self) -> dict[str, Any]:
@@ -149,30 +149,35 @@ class RandomizationSettings:
             value = getattr(self, field.name)
             if isinstance(value, Range):
                 flat[f"{field.name}_min"], flat[f"{field.name}_max"] = float(value.low), float(value.high)
+            elif isinstance(field.default, float):
+                flat[field.name] = float(value)
             else:
                 flat[field.name] = list(value) if isinstance(value, tuple) else value
         return flat
 
 
-def _check_range(name: str, value: Range, bounds: Bounds) -> None:
+def _checked_range(name: str, value: Any, bounds: Bounds) -> Range:
+    """The pair as a `Range`; a caller may write it as a plain tuple or list."""
     try:
         low, high = value
     except (TypeError, ValueError):
         raise refuse(name, value, "a pair (low, high)") from None
     for end, end_value in (("min", low), ("max", high)):
-        require_finite(f"{name}_{end}", end_value)
-        require_between(f"{name}_{end}", end_value, bounds.low, bounds.high)
+        require_at_least(f"{name}_{end}", end_value, bounds.low)
+        if end_value > bounds.high:
+            raise refuse(f"{name}_{end}", end_value, f"between {bounds.low:g} and {bounds.high:g}")
     if high < low:
         raise refuse(f"{name}_min, {name}_max", (low, high), "a lower end that is not above the upper end")
+    return Range(low, high)
 
 
-def _check_choices(name: str, choices: object) -> None:
-    if not isinstance(choices, tuple) or not choices:
+def _checked_choices(name: str, choices: Any) -> tuple[Any, ...]:
+    if not isinstance(choices, tuple | list) or not choices:
         raise refuse(name, choices, "a list with at least one entry")
+    return tuple(choices)
 
 
 def _check_shapes(name: str, choices: tuple[str, ...], known: Mapping[str, object]) -> None:
-    _check_choices(name, choices)
     for shape in choices:
-        if shape not in known:
+        if not isinstance(shape, str) or shape not in known:
             raise refuse(name, shape, f"one of {', '.join(known)}")

@@ -33,7 +33,7 @@ class FlatPV:
     baseline: float
 
     def fraction(self, t: Array) -> Array:
-        return np.full_like(t, self.baseline)
+        return np.full_like(t, self.baseline, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class FlatLoad:
     level: float
 
     def fraction(self, t: Array) -> Array:
-        return np.full_like(t, self.level)
+        return np.full_like(t, self.level, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)

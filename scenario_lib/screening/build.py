@@ -1,8 +1,9 @@
 """Build a library: measure candidates in parallel, choose afterwards in seed order, publish all or nothing."""
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +20,10 @@ from scenario_lib.screening.rows import candidate_row, new_record
 from scenario_lib.screening.select import Chosen, Selection, select
 from scenario_lib.screening.workspace import Workspace
 from scenario_lib.simulation.assets import load_assets
+from scenario_lib.simulation.engines import COMPILED, REFERENCE, Engine, not_modelled
 from scenario_lib.simulation.feeder_check import check_feeder
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class BuildResult:
         path: Where the library is.
         chosen: All rows of the candidates table, in seed order.
         target_missed: Fewer were accepted than asked for.
+        notice: Why the reference engine was taken though the compiled one was asked for; None if it was not.
         kept_existing: Nothing was accepted, so the library that was there stayed, and `path` is beside it.
     """
 
@@ -52,6 +57,7 @@ class BuildResult:
     chosen: list[Chosen]
     target_missed: bool
     kept_existing: bool
+    notice: str | None
     log: BuildLog
 
     @property
@@ -80,7 +86,7 @@ def build_library(
     with workspace.claimed():
         workspace.require_free(options, request.most_candidates)
         check_feeder(plan.experiment)
-        load_assets(plan.experiment, plan.specs_dir)
+        plan, notice = _with_engine(plan)
         recipe = recipe_of(plan)
         record = plan_record(plan, recipe)
         lines = _open_journal(workspace.journal, record, options)
@@ -108,8 +114,22 @@ def build_library(
         chosen=chosen,
         target_missed=request.accept is not None and len(accepted) < request.accept,
         kept_existing=path != workspace.target,
+        notice=notice,
         log=log,
     )
+
+
+def _with_engine(plan: MeasurePlan) -> tuple[MeasurePlan, str | None]:
+    """The plan with an engine that models its experiment, and a notice if that is not the one asked for."""
+    assets = load_assets(plan.experiment, plan.specs_dir)
+    if plan.engine.name != COMPILED:
+        return plan, None
+    what = not_modelled(plan.experiment, assets)
+    if what is None:
+        return plan, None
+    notice = f"the compiled engine does not model {what}; the reference engine was used"
+    logger.warning("%s: %s", plan.experiment.name, notice)
+    return replace(plan, engine=Engine(REFERENCE)), notice
 
 
 def _open_journal(journal: Journal, record: dict[str, object], options: BuildOptions) -> dict[int, JournalLine]:
@@ -124,9 +144,8 @@ def _publish(workspace: Workspace, folder: Path, accepted_any: bool) -> Path:
     if accepted_any or not workspace.target.exists():
         publish(folder, workspace.target)
         return workspace.target
-    beside = workspace.target.with_name(f"{workspace.target.name}.rejected")
-    publish(folder, beside)
-    return beside
+    publish(folder, workspace.beside)
+    return workspace.beside
 
 
 class _State:

@@ -58,7 +58,7 @@ class ScreeningCriteria:
     window_after_s: int = 300
 
     def __post_init__(self) -> None:
-        for name in ("min_baseline_integral", "min_baseline_integral_over", "max_baseline_integral"):
+        for name in ("min_baseline_integral", "min_baseline_integral_over"):
             require_at_least(name, getattr(self, name), 0)
         for name in ("min_recovery_frac", "max_recovery_frac"):
             require_finite(name, getattr(self, name))
@@ -66,8 +66,10 @@ class ScreeningCriteria:
             raise refuse(
                 "max_recovery_frac", self.max_recovery_frac, f"at least min_recovery_frac {self.min_recovery_frac}"
             )
-        for name in ("max_always_min", "window_before_s", "window_after_s"):
-            require_count(name, getattr(self, name), 0)
+        floor = max(self.min_baseline_integral, self.min_baseline_integral_over)
+        require_at_least("max_baseline_integral", self.max_baseline_integral, floor)
+        for name, lowest in (("max_always_min", 0), ("window_before_s", 0), ("window_after_s", 1)):
+            require_count(name, getattr(self, name), lowest)
 
     def to_dict(self) -> dict[str, float]:
         """The thresholds by name."""

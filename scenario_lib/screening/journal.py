@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from scenario_lib.errors import BuildRefusedError, DataFileError, LibraryError
+from scenario_lib.errors import BuildRefusedError, LibraryError
 from scenario_lib.feeders.canonical import canonical_json, first_difference
 from scenario_lib.feeders.checks import STRICT
 from scenario_lib.feeders.parsing import parse_as
-from scenario_lib.library.files import read_json, replacing, write_json
+from scenario_lib.library.files import parse_json, read_json, replacing, write_json
 from scenario_lib.library.traces import Array, trace_digest
 from scenario_lib.screening.measure import Candidate, Measured
 
@@ -115,10 +115,10 @@ class Journal:
         path = self.folder / _LINES
         if not path.exists():
             return
-        for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        for number, text in enumerate(path.read_bytes().splitlines(), start=1):
             try:
-                yield parse_as(JournalLine, json.loads(text), f"{path}: line {number}")
-            except (json.JSONDecodeError, DataFileError) as error:
+                yield parse_as(JournalLine, parse_json(text.decode()), f"{path}: line {number}")
+            except (ValueError, RecursionError) as error:
                 raise LibraryError(
                     f"{path}: line {number} is damaged ({error}); remove that line to measure its candidate again"
                 ) from None

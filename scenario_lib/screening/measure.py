@@ -4,24 +4,26 @@ This is what runs in workers. It is a pure function of (plan, seed): which worke
 candidates makes no difference.
 """
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
 from scenario_lib.errors import PowerFlowError
+from scenario_lib.execution.tasks import one_line
 from scenario_lib.feeders.checks import STRICT
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.library.traces import Array
-from scenario_lib.metrics.voltage import VoltageMeasures, measure_voltages, penalty_trace
+from scenario_lib.metrics.voltage import VoltageMeasures
 from scenario_lib.scenario.canonical import scenario_digest
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening.criteria import Reason, ScreeningCriteria, judge, judge_baseline
 from scenario_lib.simulation.assets import load_assets
-from scenario_lib.simulation.rollout import Rollout, run_rollout
+from scenario_lib.simulation.engines import Engine, Simulated, simulator
+from scenario_lib.simulation.rollout import Rollout
 
 _SETTLING_S = 10
 """OFO may leave the initial batches during the first seconds without counting as flexible."""
@@ -34,6 +36,7 @@ class MeasurePlan:
     Attributes:
         specs_dir: Spec cache in openg2g's layout; None means the shipped one.
         full_table: Simulate OFO also for candidates that the baseline rules out.
+        engine: What rollouts run on.
     """
 
     experiment: Experiment
@@ -41,6 +44,7 @@ class MeasurePlan:
     criteria: ScreeningCriteria
     specs_dir: Path | None = None
     full_table: bool = False
+    engine: Engine = Engine()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,26 +111,22 @@ def measure_candidate(plan: MeasurePlan, seed: int) -> Candidate:
     scenario = randomize_scenario(seed, experiment=plan.experiment, settings=plan.settings)
     drawn = _Drawn(seed, scenario)
     try:
-        baseline_rollout = run_rollout(scenario, plan.experiment, assets, "none")
+        simulated = simulator(scenario, plan.experiment, assets, plan.engine)
+        baseline = _finite(simulated.run("none"))
     except (PowerFlowError, ValueError, RuntimeError) as error:
         return Candidate(drawn.measured(failure=_failure("baseline", error)), None)
-    band = astuple(plan.experiment.limits)
-    baseline = measure_voltages(baseline_rollout.voltages_pu, *band)
-    penalties = penalty_trace(baseline_rollout.voltages_pu, *band)
-    figures = {"baseline": baseline, **_violation_span(penalties)}
-    if judge_baseline(baseline, plan.criteria) is not None and not plan.full_table:
+    figures = {"baseline": baseline.measures, **_violation_span(baseline.penalties)}
+    if judge_baseline(baseline.measures, plan.criteria) is not None and not plan.full_table:
         return Candidate(drawn.measured(**figures), None)
     try:
-        ofo_rollout = run_rollout(scenario, plan.experiment, assets, "ofo")
+        ofo = _finite(simulated.run("ofo"))
     except (PowerFlowError, ValueError, RuntimeError) as error:
         return Candidate(drawn.measured(**figures, failure=_failure("ofo", error)), None)
-    ofo = measure_voltages(ofo_rollout.voltages_pu, *band)
-    measured = drawn.measured(**figures, ofo=ofo, ofo_always_min=always_at_smallest(ofo_rollout, plan.experiment))
-    if judge(baseline, ofo, plan.criteria) is not Reason.ACCEPTED:
+    always_min = always_at_smallest(ofo.rollout, plan.experiment)
+    measured = drawn.measured(**figures, ofo=ofo.measures, ofo_always_min=always_min)
+    if judge(baseline.measures, ofo.measures, plan.criteria) is not Reason.ACCEPTED:
         return Candidate(measured, None)
-    return Candidate(
-        measured, np.stack([penalties, penalty_trace(ofo_rollout.voltages_pu, *band)])
-    )
+    return Candidate(measured, np.stack([baseline.penalties, ofo.penalties]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +139,16 @@ class _Drawn:
     def measured(self, **figures) -> Measured:  # type: ignore[no-untyped-def]
         params = self.scenario.params
         return Measured(self.seed, scenario_digest(self.scenario), params.pv_scale, params.load_scale, **figures)
+
+
+def _finite(simulated: Simulated) -> Simulated:
+    """What was simulated; comparisons with NaN are all false, so that it would pass for one without a violation."""
+    voltages = simulated.rollout.voltages_pu
+    if not np.all(np.isfinite(voltages)):
+        step, column = np.argwhere(~np.isfinite(voltages))[0]
+        bus, phase = simulated.rollout.bus_phases[column]
+        raise ValueError(f"the voltage at bus {bus}, phase {phase} is not finite at second {step}")
+    return simulated
 
 
 def always_at_smallest(rollout: Rollout, experiment: Experiment) -> bool:
@@ -157,4 +167,4 @@ def _violation_span(penalties: Array) -> dict[str, int | None]:
 def _failure(stage: str, error: Exception) -> StageFailure:
     if isinstance(error, PowerFlowError):
         return StageFailure(Reason.POWER_FLOW_DIVERGED, stage, error.step, str(error))
-    return StageFailure(Reason.ERROR, stage, None, f"{type(error).__name__}: {error}")
+    return StageFailure(Reason.ERROR, stage, None, one_line(error))

@@ -10,9 +10,6 @@ from scenario_lib.screening.measure import MeasurePlan
 from scenario_lib.simulation.assets import assets_digest
 from scenario_lib.simulation.training_trace import training_trace_recipe
 
-ENGINE = "reference"
-"""The engine that rollouts run on: openg2g's datacenter and controllers on OpenDSS."""
-
 
 def recipe_of(plan: MeasurePlan) -> Recipe:
     """The recipe of a build."""
@@ -32,6 +29,6 @@ def plan_record(plan: MeasurePlan, recipe: Recipe) -> dict[str, Any]:
         "recipe": recipe.to_dict(),
         "screening": plan.criteria.to_dict(),
         "full_table": plan.full_table,
-        "engine": ENGINE,
+        "engine": plan.engine.label,
         "versions": versions(),
     }

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from scenario_lib.errors import InvalidSettingError
+from scenario_lib.errors import DataFileError, InvalidSettingError
 from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.feeders.checks import STRICT
 from scenario_lib.feeders.experiment import Experiment, TrainingJob
@@ -66,7 +66,12 @@ def parse_recipe(tables: Tables, source: str) -> RecipeFile:
     Raises:
         DataFileError: A table or value is not what it should be.
     """
-    return parse_as(RecipeFile, tables, source)
+    recipe = parse_as(RecipeFile, tables, source)
+    try:
+        RandomizationSettings.from_openg2g(recipe.randomization)
+    except InvalidSettingError as error:
+        raise DataFileError(f"{source}: randomization: {error}") from None
+    return recipe
 
 
 def with_request(tables: Tables, options: Mapping[str, Any]) -> Tables:

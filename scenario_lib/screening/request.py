@@ -7,6 +7,9 @@ from pathlib import Path
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.feeders.checks import refuse, require_count, require_distinct, require_positive
 
+_LARGEST_SEED = 2**63 - 1
+"""Tables hold seeds as 64-bit whole numbers."""
+
 _DEFAULT_BRAKE = 100
 """Without a brake of its own, a build that should accept N tries at most this many times N candidates."""
 
@@ -46,8 +49,12 @@ class CandidateRequest:
             require_distinct("seeds", self.seeds)
             for seed in self.seeds:
                 require_count("seeds", seed, 0)
+                if seed > _LARGEST_SEED:
+                    raise refuse("seeds", seed, f"at most {_LARGEST_SEED}")
             if not self.seeds:
                 raise refuse("seeds", self.seeds, "at least one seed")
+        elif _seed_at(self.seed_start + self.most_candidates - 1) > _LARGEST_SEED:
+            raise refuse("seed_start", self.seed_start, f"a number whose seeds are at most {_LARGEST_SEED}")
 
     @property
     def most_candidates(self) -> int:
@@ -64,7 +71,11 @@ class CandidateRequest:
             yield from sorted(self.seeds)[: self.most_candidates]
             return
         for position in range(self.most_candidates):
-            yield (self.seed_start + position) * 1000 + 7
+            yield _seed_at(self.seed_start + position)
+
+
+def _seed_at(position: int) -> int:
+    return position * 1000 + 7
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.screening.criteria import control_window, kind_of, margins, recovery_frac
 from scenario_lib.screening.journal import JournalLine
 from scenario_lib.screening.measure import MeasurePlan, StageFailure
-from scenario_lib.screening.provenance import ENGINE
 from scenario_lib.screening.select import Chosen
 
 
@@ -55,7 +54,7 @@ def candidate_row(chosen: Chosen, plan: MeasurePlan, recipe_id: str) -> Candidat
         failure=_of(failure, "message"),
         scenario_digest=measured.scenario_digest,
         recipe=recipe_id,
-        engine=ENGINE,
+        engine=plan.engine.label,
     )
 
 
@@ -90,7 +89,7 @@ def new_record(chosen: Chosen, line: JournalLine, plan: MeasurePlan, recipe_id: 
         bl_undervoltage_time_s=baseline.undervoltage_time_s,
         bl_overvoltage_time_s=baseline.overvoltage_time_s,
     )
-    proof = RecordProof(recipe_id, ENGINE, digest, *line.trace_digests)
+    proof = RecordProof(recipe_id, plan.engine.label, digest, *line.trace_digests)
     return NewRecord(fields, proof, resolve(scenario))
 
 

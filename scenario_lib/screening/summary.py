@@ -28,6 +28,8 @@ def summary_lines(result: BuildResult, wall_s: float) -> list[str]:
         f"time                {wall_s:.1f} s with {result.log.jobs} worker(s); {result.log.mean_seconds:.2f} s a "
         f"candidate in its worker" + (f"; {wall_s / measured_now:.2f} s a candidate in all" if measured_now else "")
     )
+    if result.notice:
+        lines.append(f"engine              {result.notice}")
     for choice in result.failed[:5]:
         failure = choice.measured.failure
         lines.append(f"failed              seed {choice.measured.seed}: {choice.reason}: {failure and failure.message}")

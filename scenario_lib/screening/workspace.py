@@ -19,10 +19,15 @@ _BYTES_PER_MB = 1e6
 
 
 class Workspace:
-    """Paths of one build: the target, the journal, and the directory that becomes the target."""
+    """Paths of one build: the target, the journal, the directory that becomes the target, and the place for a library
+    that accepted nothing where another one is.
+    """
 
     def __init__(self, out: Path) -> None:
-        self.target = out.absolute()
+        self.target = out.resolve()
+        if not self.target.name:
+            raise BuildRefusedError(f"{self.target}: cannot become a library; choose another --out")
+        self.beside = self.target.with_name(f"{self.target.name}.rejected")
         self.journal = Journal(self._beside("build"))
         self.finished = self._beside("new")
         self._lock = self._beside("lock")
@@ -37,18 +42,22 @@ class Workspace:
         Raises:
             BuildRefusedError: Another build holds it, or the parent directory cannot be written.
         """
+        lock = FileLock(self._lock, timeout=0)
         try:
             self.target.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(self._lock, timeout=0):
-                yield
+            lock.acquire()
         except Timeout:
             raise BuildRefusedError(
                 f"{self.target}: another build is writing there; wait for it, or choose another --out"
             ) from None
-        except PermissionError as error:
+        except OSError as error:
             raise BuildRefusedError(
                 f"{self.target}: cannot write beside it ({error.strerror}: {error.filename}); choose another --out"
             ) from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def require_free(self, options: BuildOptions, most_candidates: int) -> None:
         """Refuse to start over a library or an unfinished build, or on a disk that is too small.
@@ -60,8 +69,8 @@ class Workspace:
             raise BuildRefusedError(
                 f"{self.target}: exists already; replace it with --overwrite, or choose another --out"
             )
-        if self.target.exists() and not (self.target / METADATA).is_file() and any(self.target.iterdir()):
-            raise BuildRefusedError(f"{self.target}: is not a library, and is never overwritten; choose another --out")
+        for place in (self.target, self.beside) if self.target.exists() else (self.target,):
+            _require_replaceable(place)
         if self.journal.exists and not (options.resume or options.overwrite):
             raise BuildRefusedError(
                 f"{self.journal.folder}: an unfinished build is there; continue it with --resume, or discard it with "
@@ -80,3 +89,10 @@ class Workspace:
         shutil.rmtree(self.finished, ignore_errors=True)
         self.finished.mkdir()
         return self.finished
+
+
+def _require_replaceable(place: Path) -> None:
+    if not place.exists() or (place / METADATA).is_file():
+        return
+    if not place.is_dir() or any(place.iterdir()):
+        raise BuildRefusedError(f"{place}: is not a library, and is never overwritten; choose another --out")

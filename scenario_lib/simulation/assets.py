@@ -8,6 +8,7 @@ import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
 from openg2g.controller.ofo import LogisticModelStore
 from openg2g.datacenter.config import InferenceModelSpec
 from openg2g.datacenter.workloads.inference import InferenceData
@@ -65,15 +66,36 @@ def load_assets(experiment: Experiment, specs_dir: str | Path | None = None) -> 
 def _load(models: tuple[ModelSpec, ...], folder: Path, duration_s: float) -> Assets:
     for spec in models:
         _require_files(folder, spec)
-    specs = tuple(openg2g_spec(spec) for spec in models)
     try:
-        inference = InferenceData.load(folder, specs, duration_s=duration_s, dt_s=1)
-        logistic = LogisticModelStore.load(folder, specs)
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataFileError(f"{folder}: a spec cache file cannot be read ({error}); generate the cache again") from None
+        inference, logistic = _read(models, folder, duration_s)
+    except _UNREADABLE as error:
+        raise DataFileError(
+            f"{_culprit(models, folder, duration_s)}: a file of this spec cache cannot be read ({error}); "
+            f"generate the cache again"
+        ) from None
     for spec in models:
         _require_batch_sizes(folder, spec, inference)
+        _require_figures(folder, spec, inference, logistic)
     return Assets(inference, logistic, make_training_trace())
+
+
+# What openg2g's loaders raise on files that hold something else than they should.
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
+
+
+def _read(models: tuple[ModelSpec, ...], folder: Path, duration_s: float) -> tuple[InferenceData, LogisticModelStore]:
+    specs = tuple(openg2g_spec(spec) for spec in models)
+    return InferenceData.load(folder, specs, duration_s=duration_s, dt_s=1), LogisticModelStore.load(folder, specs)
+
+
+def _culprit(models: tuple[ModelSpec, ...], folder: Path, duration_s: float) -> Path:
+    """Folder of the first model whose files cannot be read."""
+    for spec in models:
+        try:
+            _read((spec,), folder, duration_s)
+        except _UNREADABLE:
+            return folder / spec.cache_hash()
+    return folder
 
 
 def _require_files(folder: Path, spec: ModelSpec) -> None:
@@ -94,6 +116,22 @@ def _require_batch_sizes(folder: Path, spec: ModelSpec, inference: InferenceData
             f"{folder / spec.cache_hash()}: no power trace or latency fit of {spec.label} at batch sizes {missing}; "
             f"expected all of {list(spec.feasible_batch_sizes)}"
         )
+
+
+def _require_figures(folder: Path, spec: ModelSpec, inference: InferenceData, logistic: LogisticModelStore) -> None:
+    """Every power finite and not negative, every fit there and finite: a NaN here would be one in every result."""
+    place = folder / spec.cache_hash()
+    for batch in spec.feasible_batch_sizes:
+        power_w = inference.power_templates.template(spec.label, batch)
+        if not (np.isfinite(power_w).all() and power_w.min() >= 0):
+            raise DataFileError(f"{place / 'trace.csv'}: powers at batch size {batch} are not all finite and positive")
+        mixture = vars(inference.itl_fits.distributions[spec.label][batch])
+        if not np.isfinite(list(mixture.values())).all():
+            raise DataFileError(f"{place / 'itl_fit.json'}: {mixture} at batch size {batch}; expected finite numbers")
+    for name in ("power", "latency", "throughput"):
+        fit = getattr(logistic, f"{name}_fits").get(spec.label)
+        if fit is None or not np.isfinite([fit.L, fit.x0, fit.k, fit.b0]).all():
+            raise DataFileError(f"{place / 'logistic_fit.json'}: {name} is {fit}; expected finite L, x0, k and b0")
 
 
 def assets_digest(models: tuple[ModelSpec, ...], specs_dir: str | Path | None = None) -> str:

@@ -24,9 +24,10 @@ def check_feeder(experiment: Experiment) -> None:
         dss.Basic.ClearAll()
         try:
             dss.Text.Command(f'Compile "{experiment.feeder.circuit}"')
+            dss.Text.Command("MakeBusList")  # a circuit that does not calculate voltage bases has none yet
+            faults = list(_faults(experiment))
         except DSSException as error:
             raise DataFileError(f"{experiment.feeder.circuit}: OpenDSS cannot compile it: {error}") from None
-        faults = list(_faults(experiment))
     if faults:
         raise DataFileError(f"{experiment.feeder.circuit}: {'; '.join(faults)}; correct the experiment or the circuit")
 

@@ -13,6 +13,9 @@ from openg2g.datacenter.workloads.training import TrainingTrace, TrainingTracePa
 # A convolution inside the generator may differ in the last bit between processors; a digest of micro-watts does not.
 _DIGEST_DECIMALS = 6
 
+_MOST_SAMPLES = 1_000_000
+"""Stored parameters come from a file; a trace of hours at a tenth of a second is far below this."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingTraceRecipe:
@@ -40,5 +43,12 @@ def training_trace_recipe() -> TrainingTraceRecipe:
 
 
 def regenerate_training_trace(params: dict[str, Any]) -> TrainingTrace:
-    """The trace that stored parameters mean."""
-    return TrainingTrace.generate(TrainingTraceParams(**params))
+    """The trace that stored parameters mean.
+
+    Raises:
+        ValueError, TypeError: They are not those of a trace.
+    """
+    parsed = TrainingTraceParams(**params)
+    if not 0 < parsed.duration_s / parsed.dt_s <= _MOST_SAMPLES:
+        raise ValueError(f"{parsed.duration_s} s at {parsed.dt_s} s is not between 1 and {_MOST_SAMPLES} samples")
+    return TrainingTrace.generate(parsed)

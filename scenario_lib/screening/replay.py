@@ -1,0 +1,194 @@
+"""Run the rollouts of a library's records again, and compare: bit for bit on the engine that screened them, or by
+decisions and figures on the other one.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from scenario_lib.errors import InvalidSettingError
+from scenario_lib.execution.tasks import ERROR, RunOptions, run_tasks
+from scenario_lib.feeders.canonical import first_difference
+from scenario_lib.feeders.catalogue import experiment_names, load_experiment
+from scenario_lib.feeders.circuit_files import circuit_digest
+from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.recipe import Recipe
+from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.library.traces import Array
+from scenario_lib.library.versions import versions
+from scenario_lib.metrics.voltage import VoltageMeasures
+from scenario_lib.screening.criteria import Reason, ScreeningCriteria, judge, recovery_frac
+from scenario_lib.screening.findings import Finding, Grade
+from scenario_lib.simulation.assets import assets_digest, load_assets
+from scenario_lib.simulation.engines import REFERENCE, Engine, Simulated, engine_from_label, simulator
+
+TOLERANCE_PU2 = 1e-10
+"""Largest difference of a penalty (pu^2) that counts as equal within tolerance: what two processors may differ by."""
+
+ENGINE_TOLERANCE = 1e-5
+"""Largest difference of an integral between the engines, relative or in pu s."""
+
+_FIGURE_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """How rollouts are replayed.
+
+    Attributes:
+        records: How many records, spread over the library; 0 for none, None for all.
+        specs_dir: Spec cache to replay on; None means the shipped one.
+        system: Experiment file, for a library on a feeder of the user's own.
+        engine: Engine to replay on; None means the one that screened each record.
+    """
+
+    records: int | None = 0
+    specs_dir: Path | None = None
+    system: str | None = None
+    engine: Engine | None = None
+    run: RunOptions = RunOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class _Replay:
+    """What every worker needs."""
+
+    library: ScenarioLibrary
+    experiments: dict[str, Experiment]
+    options: ReplayOptions
+
+
+def check_replays(library: ScenarioLibrary, records: list[ScenarioRecord], options: ReplayOptions) -> Iterator[Finding]:
+    """Replay records in parallel; findings in the order of the records, notes on data and versions before them."""
+    if not records:
+        return
+    experiments = {}
+    for name, recipe in library.recipes.items():
+        experiments[name] = _experiment_to_replay(recipe, options)
+        yield from _data_notes(recipe, experiments[name], options)
+    if library.contents.versions and library.contents.versions != versions():
+        change = first_difference(versions(), library.contents.versions)
+        yield Finding(Grade.HELD, f"{library.path}: versions are not those that built it ({change})")
+    replay = partial(_replay_record, _Replay(library, experiments, options))
+    outcomes = run_tasks(replay, [record.index for record in records], options.run)
+    for outcome in sorted(outcomes, key=lambda outcome: outcome.task):
+        record = library[outcome.task]
+        if outcome.failure is not None:
+            # A timeout or a dead worker says nothing about the library.
+            grade = Grade.DIFFERS if outcome.failure.code == ERROR else Grade.NOT_VERIFIABLE
+            yield Finding(grade, f"{library.path}: replay of seed {record.seed} failed: {outcome.failure.message}")
+        yield from outcome.result or ()
+
+
+def _experiment_to_replay(recipe: Recipe, options: ReplayOptions) -> Experiment:
+    """The recipe's experiment with the circuit file found again: the shipped one, or that of a user's own file."""
+    name = recipe.experiment.name
+    if options.system is None and name not in experiment_names():
+        raise InvalidSettingError(f"the library is on feeder {name!r}, which does not ship; give its file as --system")
+    source = load_experiment(options.system or name)
+    feeder = replace(recipe.experiment.feeder, circuit=source.feeder.circuit)
+    return replace(recipe.experiment, feeder=feeder)
+
+
+def _data_notes(recipe: Recipe, experiment: Experiment, options: ReplayOptions) -> Iterator[Finding]:
+    if recipe.data is None:
+        return
+    circuit = experiment.feeder.circuit
+    if circuit_digest(Path(circuit)) != recipe.data.circuit:
+        yield Finding(Grade.HELD, f"{circuit}: the circuit is not the one that the library was built on")
+    if assets_digest(experiment.models, options.specs_dir) != recipe.data.models:
+        text = "power traces or fits are not those that the library was built on; is --specs-dir right?"
+        yield Finding(Grade.HELD, text)
+
+
+def _replay_record(replay: _Replay, index: int) -> list[Finding]:
+    """Runs inside a worker."""
+    record = replay.library[index]
+    experiment = replay.experiments["" if record.proof is None else record.proof.recipe]
+    assets = load_assets(experiment, replay.options.specs_dir)
+    scenario = replay.library.materialize(record)
+    own = Engine(REFERENCE) if record.proof is None else engine_from_label(record.proof.engine)
+    asked = replay.options.engine or own
+    run = simulator(scenario, experiment, assets, asked)
+    baseline, ofo = run.run("none"), run.run("ofo")
+    if asked == own:
+        return _compare_exactly(record, baseline, ofo)
+    screened = simulator(scenario, experiment, assets, own).run("ofo")
+    criteria = ScreeningCriteria(**replay.library.contents.screening)  # type: ignore[arg-type]
+    return [_compare_engines(record, (baseline, ofo), screened, criteria)]
+
+
+def _compare_exactly(record: ScenarioRecord, baseline: Simulated, ofo: Simulated) -> list[Finding]:
+    traces = (
+        _compare_trace(record.seed, "baseline", baseline.penalties, record.baseline_voltage_pen_per_step),
+        _compare_trace(record.seed, "ofo", ofo.penalties, record.ofo_voltage_pen_per_step),
+    )
+    findings = [finding for finding in traces if finding is not None]
+    return findings or list(_compare_figures(record, baseline.measures, ofo.measures))
+
+
+def _compare_trace(seed: int, name: str, replayed: Array, stored: Array) -> Finding | None:
+    if replayed.shape != stored.shape:
+        text = f"seed {seed}: the {name} trace has {len(stored)} seconds, replayed it has {len(replayed)}"
+        return Finding(Grade.DIFFERS, text)
+    if np.array_equal(replayed, stored):
+        return None
+    second = int(np.flatnonzero(replayed != stored)[0])
+    largest = float(np.max(np.abs(replayed - stored)))
+    grade = Grade.WITHIN_TOLERANCE if largest <= TOLERANCE_PU2 else Grade.DIFFERS
+    return Finding(
+        grade,
+        f"seed {seed}: the {name} trace first differs at second {second} (replayed {replayed[second]!r}, stored "
+        f"{stored[second]!r}); largest difference {largest:.3g} pu^2",
+    )
+
+
+def _compare_figures(record: ScenarioRecord, baseline: VoltageMeasures, ofo: VoltageMeasures) -> Iterator[Finding]:
+    """The record's figures must be those of its rollouts; sums may be in another order."""
+    replayed = {
+        "baseline_integral": baseline.integral_pu_s,
+        "ofo_integral": ofo.integral_pu_s,
+        "baseline_violation_time_s": baseline.violation_time_s,
+        "ofo_violation_time_s": ofo.violation_time_s,
+        "bl_undervoltage_time_s": baseline.undervoltage_time_s,
+        "bl_overvoltage_time_s": baseline.overvoltage_time_s,
+        "recovery_frac": recovery_frac(baseline, ofo),
+    }
+    for name, value in replayed.items():
+        stored = getattr(record, name)
+        if not math.isclose(value, stored, rel_tol=_FIGURE_TOLERANCE, abs_tol=_FIGURE_TOLERANCE):
+            yield Finding(Grade.DIFFERS, f"seed {record.seed}: {name} is {stored!r}, replayed it is {value!r}")
+
+
+def _compare_engines(
+    record: ScenarioRecord, replayed: tuple[Simulated, Simulated], screened: Simulated, criteria: ScreeningCriteria
+) -> Finding:
+    """One sentence on how far the other engine agrees; within tolerance if decisions and verdict are equal."""
+    baseline, ofo = replayed
+    apart = np.flatnonzero(np.any(ofo.rollout.batch_sizes != screened.rollout.batch_sizes, axis=1))
+    penalty = max(
+        float(np.max(np.abs(baseline.penalties - record.baseline_voltage_pen_per_step))),
+        float(np.max(np.abs(ofo.penalties - record.ofo_voltage_pen_per_step))),
+    )
+    integrals = (
+        (baseline.measures.integral_pu_s, record.baseline_integral),
+        (ofo.measures.integral_pu_s, record.ofo_integral),
+    )
+    integral = max(abs(a - b) for a, b in integrals)
+    accepted = judge(baseline.measures, ofo.measures, criteria) is Reason.ACCEPTED
+    agrees = (
+        len(apart) == 0
+        and accepted
+        and all(math.isclose(a, b, rel_tol=ENGINE_TOLERANCE, abs_tol=ENGINE_TOLERANCE) for a, b in integrals)
+    )
+    decisions = "equal" if len(apart) == 0 else f"different from second {apart[0]} on"
+    return Finding(
+        Grade.WITHIN_TOLERANCE if agrees else Grade.DIFFERS,
+        f"seed {record.seed}: batch decisions {decisions}; largest difference of a penalty {penalty:.3g} pu^2, of an "
+        f"integral {integral:.3g} pu s; verdict {'equal' if accepted else 'different'}",
+    )

@@ -1,0 +1,136 @@
+"""Two engines behind one interface: the compiled one, and openg2g on OpenDSS as they are.
+
+`Engine` says which; `simulator` gives something that runs a scenario's policies and measures them. What the compiled
+engine does not model it refuses by name, and the caller decides whether to take the reference engine.
+"""
+
+from dataclasses import astuple, dataclass
+from typing import Protocol
+
+from scenario_lib.feeders.checks import refuse
+from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.metrics.voltage import Array, VoltageMeasures, measure_voltages, penalty_trace
+from scenario_lib.scenario.model import Scenario
+from scenario_lib.scenario.randomize import base_scenario
+from scenario_lib.simulation.assets import Assets
+from scenario_lib.simulation.rollout import Rollout, run_rollout
+
+COMPILED, REFERENCE = "compiled", "reference"
+ENGINES = (COMPILED, REFERENCE)
+TOLERANCES = ("opendss", "accurate")
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What rollouts run on.
+
+    Attributes:
+        name: "compiled" or "reference".
+        tolerance: When the compiled engine's power flow stops: "opendss" as OpenDSS does, step for step; "accurate"
+            at 1e-7 pu, which decides differently where OFO is sensitive to OpenDSS's early stop.
+    """
+
+    name: str = COMPILED
+    tolerance: str = "opendss"
+
+    def __post_init__(self) -> None:
+        if self.name not in ENGINES:
+            raise refuse("engine", self.name, f"one of {', '.join(ENGINES)}")
+        if self.tolerance not in TOLERANCES:
+            raise refuse("tolerance", self.tolerance, f"one of {', '.join(TOLERANCES)}")
+        if self.name == REFERENCE and self.tolerance != "opendss":
+            raise refuse("tolerance", self.tolerance, "'opendss' with the reference engine, which is OpenDSS")
+
+    @property
+    def label(self) -> str:
+        """How libraries name it: "reference", "compiled", or "compiled/accurate"."""
+        return self.name if self.tolerance == "opendss" else f"{self.name}/{self.tolerance}"
+
+
+def engine_from_label(label: str) -> Engine:
+    """The engine that a library names.
+
+    Raises:
+        InvalidSettingError: No such engine.
+    """
+    name, _, tolerance = label.partition("/")
+    return Engine(name, tolerance or "opendss")
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """A rollout with its measures.
+
+    Attributes:
+        penalties: Sum of squared violations (pu^2) at every second, shape (T,).
+    """
+
+    rollout: Rollout
+    measures: VoltageMeasures
+    penalties: Array
+
+
+class Simulator(Protocol):
+    """One scenario, ready to be run under any policy."""
+
+    def run(self, policy: str) -> Simulated:
+        """Run one policy.
+
+        Raises:
+            PowerFlowError: The power flow did not converge; the error has the second.
+            NotModelledError: The compiled engine does not have the policy.
+        """
+        ...
+
+
+def simulator(scenario: Scenario, experiment: Experiment, assets: Assets, engine: Engine) -> Simulator:
+    """A scenario on an engine.
+
+    Raises:
+        NotModelledError: The compiled engine does not model the feeder.
+        PowerFlowError: OpenDSS does not converge at start-up.
+    """
+    if engine.name == REFERENCE:
+        return _ReferenceSimulator(scenario, experiment, assets)
+    return _CompiledSimulator(scenario, experiment, assets, engine.tolerance)
+
+
+def not_modelled(experiment: Experiment, assets: Assets) -> str | None:
+    """Why the compiled engine cannot take this experiment, by name; None if it can."""
+    from scenario_lib.simulation.compiled.engine import compile_scenario
+    from scenario_lib.simulation.compiled.errors import NotModelledError
+
+    try:
+        compile_scenario(base_scenario(experiment), experiment, assets, n_seconds=1)
+    except NotModelledError as error:
+        return error.what
+    return None
+
+
+class _ReferenceSimulator:
+    def __init__(self, scenario: Scenario, experiment: Experiment, assets: Assets) -> None:
+        self._parts = (scenario, experiment, assets)
+        self._band = astuple(experiment.limits)
+
+    def run(self, policy: str) -> Simulated:
+        rollout = run_rollout(*self._parts, policy)
+        voltages = rollout.voltages_pu
+        return Simulated(rollout, measure_voltages(voltages, *self._band), penalty_trace(voltages, *self._band))
+
+
+class _CompiledSimulator:
+    # Imported here, because loading the kernels takes a while that the reference engine need not pay.
+    def __init__(self, scenario: Scenario, experiment: Experiment, assets: Assets, tolerance: str) -> None:
+        from scenario_lib.simulation.compiled.engine import compile_scenario
+        from scenario_lib.simulation.compiled.power_flow import ACCURATE, OPENDSS
+
+        self._compiled = compile_scenario(scenario, experiment, assets)
+        self._tolerance = OPENDSS if tolerance == "opendss" else ACCURATE
+        self._band = astuple(experiment.limits)
+
+    def run(self, policy: str) -> Simulated:
+        from scenario_lib.simulation.compiled.engine import run_compiled
+        from scenario_lib.simulation.compiled.measures import measure_rollout
+
+        rollout = run_compiled(self._compiled, policy, self._tolerance)
+        return Simulated(rollout, *measure_rollout(rollout.voltages_pu, *self._band))
