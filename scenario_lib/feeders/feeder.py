@@ -32,7 +32,8 @@ class Feeder:
         source_pu: Source voltage (pu); wins over the circuit file.
         initial_taps_pu: Regulator control name to tap ratio (pu).
         exclude_buses: Buses that no measure counts.
-        zones: Zone name to its buses; empty where the feeder has no zones.
+        zones: Zone name to its buses, in alphabetical order of the names whatever order they are given in, because
+            observations list them so; empty where the feeder has no zones.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = STRICT
@@ -45,6 +46,7 @@ class Feeder:
     zones: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "zones", dict(sorted(self.zones.items())))
         require_positive("source_pu", self.source_pu)
         for regulator, tap in self.initial_taps_pu.items():
             require_between(f"initial tap of {regulator}", tap, 0.5, 1.5)

@@ -35,6 +35,25 @@ class LibraryContents:
     reproducible: bool
     digests: dict[str, str]
 
+    def require_unchanged(self, path: Path) -> None:
+        """Compare a table with its digest before it is parsed; without digests there is nothing to compare.
+
+        Raises:
+            LibraryError: It is missing or another one.
+        """
+        expected = self.digests.get(path.name)
+        if expected is None:
+            return
+        try:
+            found = file_digest(path)
+        except OSError as error:
+            raise LibraryError(f"{path}: cannot be read ({error.strerror}); the library is damaged") from None
+        if found != expected:
+            raise LibraryError(
+                f"{path}: is not the file that was written with this library, or the library changed since it was "
+                f"opened. Open it again, restore the file, or build the library again"
+            )
+
 
 def read_contents(path: Path) -> LibraryContents:
     """Parse a library's metadata; traces and tables stay on disk. An empty library is allowed here.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scenario_lib.errors import LibraryError, ReplayError, UnknownNameError
-from scenario_lib.feeders.canonical import canonical_json, digest_of, file_digest, first_difference
+from scenario_lib.feeders.canonical import canonical_json, digest_of, first_difference
 from scenario_lib.library.candidates import read_candidates, read_table
 from scenario_lib.library.contents import LibraryContents, read_contents
 from scenario_lib.library.files import CANDIDATES, METADATA, RESOLVED
@@ -78,7 +78,7 @@ class ScenarioLibrary:
     @cached_property
     def candidates(self) -> "pa.Table":
         """The candidates table, accepted or not, as an Arrow table; only libraries by scenario-lib have one."""
-        self._require_unchanged(CANDIDATES)
+        self.contents.require_unchanged(self.path / CANDIDATES)
         return read_candidates(self.path / CANDIDATES)
 
     def __len__(self) -> int:
@@ -169,28 +169,13 @@ class ScenarioLibrary:
         """
         import json
 
-        self._require_unchanged(RESOLVED)
+        self.contents.require_unchanged(self.path / RESOLVED)
         table = read_table(self.path / RESOLVED, RESOLVED_SCHEMA)
         try:
             numbers: dict[str, Any] = json.loads(table.column("resolved")[record.index].as_py())
         except (IndexError, TypeError, ValueError):
             raise LibraryError(f"{self.path / RESOLVED}: no numbers for seed {record.seed}; it is damaged") from None
         return numbers
-
-    def _require_unchanged(self, name: str) -> None:
-        """A table is compared with its digest before it is parsed."""
-        expected, path = self.contents.digests.get(name), self.path / name
-        if expected is None:
-            return
-        try:
-            found = file_digest(path)
-        except OSError as error:
-            raise LibraryError(f"{path}: cannot be read ({error.strerror}); the library is damaged") from None
-        if found != expected:
-            raise LibraryError(
-                f"{path}: is not the file that was written with this library, or the library changed since it was "
-                f"opened. Open it again, restore the file, or build the library again"
-            )
 
     def _why_different(self, record: ScenarioRecord, drawn: dict[str, Any]) -> str:
         import json

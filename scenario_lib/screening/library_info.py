@@ -108,6 +108,7 @@ def library_info(path: Path) -> LibraryInfo:
 def _reasons(path: Path, contents: LibraryContents) -> dict[str, int]:
     if not contents.digests:
         return {}
+    contents.require_unchanged(path / CANDIDATES)
     return dict(Counter(read_candidates(path / CANDIDATES).column("reason").to_pylist()).most_common())
 
 

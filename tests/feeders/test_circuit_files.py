@@ -1,0 +1,79 @@
+"""The digest of a circuit covers every file that it is made of, wherever they lie."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from scenario_lib.errors import MissingDataError
+from scenario_lib.feeders.circuit_files import circuit_digest, circuit_files
+
+INCLUDES = (
+    "Redirect lines.dss",
+    "redirect lines.dss  ! the lines",
+    "REDIRECT lines.dss!the lines",
+    'Redirect "lines.dss"',
+    "Redirect 'lines.dss'",
+    "Redirect (lines.dss)",
+    "Redirect [lines.dss]",
+    "Redirect {lines.dss}",
+    "  Redirect file=lines.dss",
+    "Compile lines.dss",
+    "Buscoords lines.dss",
+    ".\\lines.dss",
+)
+
+
+@pytest.mark.parametrize("include", INCLUDES)
+def test_included_files_are_found(tmp_path: Path, include: str) -> None:
+    line = include if not include.startswith(".") else f"Redirect {include}"
+    (tmp_path / "main.dss").write_text(f"Clear\nNew Circuit.c\n{line}\nSolve\n", encoding="utf-8")
+    (tmp_path / "lines.dss").write_text("New Line.a\n", encoding="utf-8")
+    assert circuit_files(tmp_path / "main.dss") == [tmp_path / "main.dss", tmp_path / "lines.dss"]
+
+
+@pytest.mark.parametrize("line", ["! Redirect lines.dss", "// Redirect lines.dss", "/* x\nRedirect lines.dss\n*/"])
+def test_comments_include_nothing(tmp_path: Path, line: str) -> None:
+    (tmp_path / "main.dss").write_text(f"New Circuit.c\n{line}\n", encoding="utf-8")
+    assert circuit_files(tmp_path / "main.dss") == [tmp_path / "main.dss"]
+
+
+def nested(folder: Path) -> Path:
+    """A circuit whose second file names a third, relative to itself, and the first again."""
+    (folder / "parts").mkdir(parents=True)
+    (folder / "main.dss").write_text("Redirect parts/lines.dss\nRedirect loads.dss\n", encoding="utf-8")
+    (folder / "parts" / "lines.dss").write_text("Redirect codes.dss\nRedirect ../main.dss\n", encoding="utf-8")
+    (folder / "parts" / "codes.dss").write_text("New LineCode.a\n", encoding="utf-8")
+    (folder / "loads.dss").write_text("New Load.a\n", encoding="utf-8")
+    return folder / "main.dss"
+
+
+def test_files_include_files_and_may_go_round(tmp_path: Path) -> None:
+    names = [str(path.relative_to(tmp_path)) for path in circuit_files(nested(tmp_path))]
+    assert names == ["main.dss", "parts/lines.dss", "loads.dss", "parts/codes.dss"]
+
+
+def test_a_missing_file_is_named_with_who_needs_it(tmp_path: Path) -> None:
+    main = nested(tmp_path)
+    (tmp_path / "loads.dss").unlink()
+    with pytest.raises(MissingDataError, match=r"loads\.dss: no such file, but the circuit .*main\.dss needs it"):
+        circuit_digest(main)
+    with pytest.raises(MissingDataError, match=r"nowhere\.dss"):
+        circuit_files(tmp_path / "nowhere.dss")
+
+
+def test_digest_of_one_file_is_that_of_its_bytes(tmp_path: Path) -> None:
+    (tmp_path / "main.dss").write_bytes(b"New Circuit.c\r\n")
+    assert circuit_digest(tmp_path / "main.dss") == hashlib.sha256(b"New Circuit.c\r\n").hexdigest()
+
+
+def test_digest_depends_on_every_file_and_not_on_the_place(tmp_path: Path) -> None:
+    here, there = nested(tmp_path / "here"), nested(tmp_path / "there")
+    digest = circuit_digest(here)
+    assert circuit_digest(there) == digest
+    for path in circuit_files(there):
+        before = path.read_text(encoding="utf-8")
+        path.write_text(before + "! a remark\n", encoding="utf-8")
+        assert circuit_digest(there) != digest
+        path.write_text(before, encoding="utf-8")
+    assert circuit_digest(there) == digest

@@ -1,0 +1,95 @@
+"""Measures of voltages, against sums by hand and against plain loops."""
+
+import numpy as np
+import pytest
+
+from scenario_lib.metrics.voltage import Array, VoltageMeasures, measure_voltages, penalty_trace
+
+BAND = (0.95, 1.05)
+# Steps: inside, under twice, over, both at once, on the limits.
+VOLTAGES = np.array(
+    [
+        [0.97, 1.00, 1.04],
+        [0.94, 0.93, 1.00],
+        [1.00, 1.00, 1.08],
+        [0.90, 1.00, 1.06],
+        [0.95, 1.00, 1.05],
+    ]
+)
+
+
+def test_measures_by_hand() -> None:
+    assert measure_voltages(VOLTAGES, *BAND) == VoltageMeasures(
+        integral_pu_s=pytest.approx(0.01 + 0.02 + 0.03 + 0.05 + 0.01),
+        violation_time_s=3.0,
+        undervoltage_time_s=2.0,
+        overvoltage_time_s=2.0,
+        worst_v_min_pu=0.90,
+        worst_v_max_pu=1.08,
+    )
+
+
+def test_penalty_by_hand() -> None:
+    trace = penalty_trace(VOLTAGES, *BAND)
+    assert trace.shape == (5,)
+    assert trace.tolist() == pytest.approx([0, 1e-4 + 4e-4, 9e-4, 25e-4 + 1e-4, 0], abs=1e-15)
+    assert trace[0] == trace[4] == 0.0
+
+
+def test_times_and_integral_scale_with_the_step() -> None:
+    one, half = measure_voltages(VOLTAGES, *BAND), measure_voltages(VOLTAGES, *BAND, dt_s=0.5)
+    assert half.integral_pu_s == pytest.approx(one.integral_pu_s / 2)
+    assert (half.violation_time_s, half.undervoltage_time_s, half.overvoltage_time_s) == (1.5, 1.0, 1.0)
+    assert (half.worst_v_min_pu, half.worst_v_max_pu) == (one.worst_v_min_pu, one.worst_v_max_pu)
+
+
+def test_without_violation_all_is_zero() -> None:
+    calm = measure_voltages(np.full((10, 4), 1.0), *BAND)
+    assert calm == VoltageMeasures(0.0, 0.0, 0.0, 0.0, 1.0, 1.0)
+    assert penalty_trace(np.full((10, 4), 1.0), *BAND).tolist() == [0.0] * 10
+
+
+def test_other_limits() -> None:
+    measures = measure_voltages(VOLTAGES, 0.98, 1.02)
+    assert measures.violation_time_s == 5.0
+    assert measures.integral_pu_s == pytest.approx(0.03 + 0.09 + 0.06 + 0.12 + 0.06)
+
+
+def loops(voltages: Array, low: float, high: float) -> tuple[float, list[float], int, int, int]:
+    """The definitions, entry by entry: integral, penalties, seconds with any, with any under, with any over."""
+    integral, penalties, any_s, under_s, over_s = 0.0, [], 0, 0, 0
+    for row in voltages.tolist():
+        under = [max(low - v, 0.0) for v in row]
+        over = [max(v - high, 0.0) for v in row]
+        integral += sum(under) + sum(over)
+        penalties.append(sum(u * u for u in under) + sum(o * o for o in over))
+        under_s += any(u > 0 for u in under)
+        over_s += any(o > 0 for o in over)
+        any_s += any(v > 0 for v in under + over)
+    return integral, penalties, any_s, under_s, over_s
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_measures_against_loops(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    voltages = 1.0 + rng.normal(0, 0.025, size=(200, 1 + seed))
+    integral, penalties, any_s, under_s, over_s = loops(voltages, *BAND)
+    measures = measure_voltages(voltages, *BAND)
+    assert measures.integral_pu_s == pytest.approx(integral, rel=1e-12)
+    assert penalty_trace(voltages, *BAND).tolist() == pytest.approx(penalties, rel=1e-12)
+    assert (measures.violation_time_s, measures.undervoltage_time_s, measures.overvoltage_time_s) == (
+        any_s,
+        under_s,
+        over_s,
+    )
+    assert 0 < under_s < 200
+    assert max(under_s, over_s) <= any_s <= under_s + over_s
+    assert (measures.worst_v_min_pu, measures.worst_v_max_pu) == (voltages.min(), voltages.max())
+
+
+def test_order_of_bus_phases_and_steps_does_not_matter() -> None:
+    rng = np.random.default_rng(3)
+    voltages = 1.0 + rng.normal(0, 0.04, size=(50, 6))
+    turned = measure_voltages(voltages[::-1, ::-1], *BAND)
+    assert turned.integral_pu_s == pytest.approx(measure_voltages(voltages, *BAND).integral_pu_s, rel=1e-13)
+    assert turned.violation_time_s == measure_voltages(voltages, *BAND).violation_time_s

@@ -1,0 +1,68 @@
+"""Policies: who controls, with which tuning."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from openg2g.controller.ofo import OFOBatchSizeController
+from openg2g.controller.rule_based import RuleBasedBatchSizeController
+
+from scenario_lib.errors import UnknownNameError
+from scenario_lib.feeders.catalogue import load_experiment
+from scenario_lib.scenario.randomize import randomize_scenario
+from scenario_lib.simulation.assets import load_assets
+from scenario_lib.simulation.policies import POLICIES, build_controllers, screening_tuning
+from scenario_lib.simulation.rollout import Simulation, build_simulation
+
+
+def simulation(system: str, policy: str, specs_dir: Path) -> Simulation:
+    experiment = load_experiment(system)
+    scenario = randomize_scenario(7, experiment=experiment)
+    return build_simulation(scenario, experiment, load_assets(experiment, specs_dir), policy, n_steps=1)
+
+
+def test_names() -> None:
+    assert POLICIES == ("none", "ofo", "rule-based")
+
+
+@pytest.mark.parametrize("system", ["ieee13", "ieee34", "ieee123"])
+def test_screening_sets_two_figures_for_itself(system: str) -> None:
+    experiment = load_experiment(system)
+    tuning = screening_tuning(experiment)
+    assert (tuning.sensitivity_update_interval, tuning.w_throughput) == (300, 1e-4)
+    assert tuning == replace(experiment.ofo, sensitivity_update_interval=300, w_throughput=1e-4)
+
+
+@pytest.mark.parametrize("system", ["ieee13", "ieee123"])
+def test_one_controller_a_site(system: str, specs_dir: Path) -> None:
+    assert simulation(system, "none", specs_dir).controllers == []
+    kinds = {"ofo": OFOBatchSizeController, "rule-based": RuleBasedBatchSizeController}
+    for policy, kind in kinds.items():
+        built = simulation(system, policy, specs_dir)
+        assert [type(controller) for controller in built.controllers] == [kind] * len(built.datacenters)
+        assert [controller._datacenter for controller in built.controllers] == list(built.datacenters.values())
+
+
+def test_ofo_starts_from_the_drawn_batches_with_the_screening_tuning(specs_dir: Path) -> None:
+    experiment = load_experiment("ieee34")
+    scenario = randomize_scenario(7, experiment=experiment)
+    built = build_simulation(scenario, experiment, load_assets(experiment, specs_dir), "ofo", n_steps=1)
+    for controller, site in zip(built.controllers, scenario.sites, strict=True):
+        config = controller._config
+        assert (config.sensitivity_update_interval, config.w_throughput) == (300, 1e-4)
+        assert config.voltage_gradient_scale == experiment.ofo.voltage_gradient_scale
+        assert config.sensitivity_perturbation_kw == experiment.ofo.sensitivity_perturbation_kw
+        assert (config.v_min, config.v_max) == (0.95, 1.05)
+        assert controller._initial_batch_sizes == {m.label: m.initial_batch_size for m in site.models}
+
+
+@pytest.mark.parametrize("policy", ["", "OFO", "rule_based", "baseline"])
+def test_unknown_policies_are_refused(policy: str, specs_dir: Path) -> None:
+    built = simulation("ieee13", "none", specs_dir)
+    experiment = load_experiment("ieee13")
+    with pytest.raises(
+        UnknownNameError, match=f"policy '{policy}' is not known; expected one of none, ofo, rule-based"
+    ):
+        build_controllers(
+            policy, experiment.sites, built.datacenters, built.grid, experiment, load_assets(experiment, specs_dir)
+        )
