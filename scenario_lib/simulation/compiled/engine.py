@@ -47,6 +47,9 @@ def compile_scenario(
 ) -> CompiledScenario:
     """Compile the first `n_seconds` of a scenario.
 
+    The first scenario of a process on some circuit has OpenDSS compile it, which ends whatever else OpenDSS was
+    simulating in this process.
+
     Raises:
         NotModelledError: The circuit or an asset has something that this engine does not model.
         PowerFlowError: OpenDSS does not converge at start-up.
