@@ -16,7 +16,7 @@ from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.compiled import compile_once
-from scenario_lib.simulation.compiled.engine import CompiledScenario, compile_scenario, run_compiled
+from scenario_lib.simulation.compiled.engine import CompiledScenario, compile_scenario, run_compiled, warm_up
 from scenario_lib.simulation.compiled.errors import NotModelledError
 from scenario_lib.simulation.compiled.measures import measure_rollout
 
@@ -56,7 +56,10 @@ def test_policies_by_name() -> None:
         ("New Load.zip bus1=square kv=4.16 kw=5 model=8 zipv=(1 0 0 1 0 0 0)", "load zip of OpenDSS load model 8"),
         ("New Load.lifted bus1=square.1.2.3.4 phases=3 kv=4.16 kw=5", "load lifted: a neutral that is not grounded"),
         ("Set LoadMult=1.1", "load multiplier"),
-        ("Set Algorithm=Newton", "algorithm Newton"),
+        ("Set Algorithm=Newton", "solution option Algorithm Newton"),
+        ("Set Tolerance=0.001", "solution option Tolerance 0.001"),
+        ("Set MaxIterations=50", "solution option MaxIterations 50"),
+        ("Set MinIterations=4", "solution option MinIterations 4"),
     ],
 )
 def test_refuses_by_name(users_experiment: Experiment, tmp_path: Path, line: str, named: str) -> None:
@@ -96,6 +99,18 @@ def test_the_first_use_holds_the_lock_and_later_ones_do_not(tmp_path: Path, monk
     monkeypatch.setattr(compile_once, "_seen", set())  # another process
     with lock, compile_once.compiling_once("part"):
         pass
+
+
+def test_a_warm_up_compiles_all_that_rollouts_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_once, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(compile_once, "_seen", set())
+    experiment = load_experiment("ieee13")
+    assets = load_assets(experiment)
+    warm_up(experiment, assets)
+    compiled_parts = {path.stem for path in tmp_path.glob("*.compiled")}
+    assert compiled_parts == {"measures", "policy-none", "policy-ofo", "tables"}
+    monkeypatch.setattr("scenario_lib.simulation.compiled.engine.compile_scenario", None)
+    warm_up(experiment, assets)  # nothing left to do
 
 
 def test_a_first_use_that_fails_leaves_the_work_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
