@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 from openg2g.grid.opendss import dss
@@ -18,7 +19,7 @@ from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.simulation.assets import Assets, load_assets
-from scenario_lib.simulation.compiled.circuit import start_state
+from scenario_lib.simulation.compiled.assemble import start_state
 from scenario_lib.simulation.compiled.engine import CompiledScenario, compile_scenario, run_compiled
 from scenario_lib.simulation.compiled.lockstep import Lockstep
 from scenario_lib.simulation.compiled.measures import measure_rollout
@@ -145,7 +146,16 @@ def _start(system: str) -> None:
 def _candidate(index: int) -> float:
     """Measure one candidate in a worker; returns its peak memory so far (MB)."""
     compiled_parts_s(_BENCH, index)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak_memory_mb()
+
+
+def peak_memory_mb() -> float:
+    """Peak resident memory of this process (MB); `getrusage` would count the parent's at the start as well."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+    return int(lines["VmHWM"].split()[0]) / 1024
 
 
 def workers_s(system: str, n_candidates: int, jobs: int) -> tuple[float, float, float]:

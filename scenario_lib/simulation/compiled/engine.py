@@ -10,7 +10,8 @@ from scenario_lib.feeders.experiment import DURATION_S, Experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import Assets
-from scenario_lib.simulation.compiled.circuit import Circuit, read_network, start_state
+from scenario_lib.simulation.compiled.assemble import start_state
+from scenario_lib.simulation.compiled.circuit import Circuit, read_network
 from scenario_lib.simulation.compiled.compile_once import all_compiled, compiling_once
 from scenario_lib.simulation.compiled.controllers import build_ofo
 from scenario_lib.simulation.compiled.datacenter_tables import DatacenterTables, build_tables

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from openg2g.grid.opendss import dss
 
-from scenario_lib.simulation.compiled.circuit import _table
+from scenario_lib.simulation.compiled.assemble import load_table
 from scenario_lib.simulation.compiled.load_currents import draw_currents
 from scenario_lib.simulation.compiled.read_circuit import read_circuit, voltages_by_node
 
@@ -45,7 +45,7 @@ def drawn_a() -> np.ndarray:
     v = np.array([*(volts[name] for name in raw.nodes), 0.0])
     current = np.zeros(n + 1, complex)
     power = np.array([part.power_va for part in parts])
-    draw_currents(_table(parts), power, np.zeros(len(parts), complex), v, current)
+    draw_currents(load_table(parts), power, np.zeros(len(parts), complex), v, current)
     return -current[:n]
 
 
