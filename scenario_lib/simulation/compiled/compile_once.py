@@ -11,6 +11,11 @@ _LOCK = "compiling.lock"
 _seen: set[str] = set()
 
 
+def all_compiled(*parts: str) -> bool:
+    """Whether somebody on this machine has compiled these kernels, so that they only need to be loaded."""
+    return all((cache_folder() / f"{part}.compiled").exists() for part in parts)
+
+
 @contextmanager
 def compiling_once(part: str) -> Iterator[None]:
     """Around the use of some kernels: alone in it as long as nobody on this machine has compiled them.

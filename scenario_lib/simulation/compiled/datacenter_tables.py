@@ -157,8 +157,8 @@ def _noise(datacenters: list[ScenarioDatacenter], n_seconds: int) -> Array:
     """Noise of all sites' servers side by side, each site from its own stream; by far the largest table."""
     counts = [datacenter._pool.num_servers for datacenter in datacenters]
     noise = np.empty((n_seconds, sum(counts)))
-    for datacenter, start, count in zip(datacenters, np.cumsum([0, *counts[:-1]]), counts, strict=True):
-        draw_server_noise(datacenter, noise[:, start : start + count])
+    for datacenter, first in zip(datacenters, np.cumsum([0, *counts[:-1]]), strict=True):
+        draw_server_noise(datacenter, noise, int(first))
     return noise
 
 

@@ -4,6 +4,7 @@ numba notices a changed source file, but not a change in a kernel that another f
 the digest of all kernel sources in its name: after an update nothing stale can be loaded.
 """
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -37,12 +38,26 @@ def cache_folder() -> Path:
     own = os.environ.get("NUMBA_CACHE_DIR")
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     candidates = [Path(own)] if own else []
-    candidates += [Path(__file__).parent / "__pycache__", user, Path(tempfile.gettempdir())]
-    for parent in candidates:
-        folder = parent / f"scenario-lib-kernels-{sources_digest()}"
+    candidates += [Path(__file__).parent / "__pycache__", user]
+    name = f"scenario-lib-kernels-{sources_digest()}"
+    for folder in (parent / name for parent in candidates):
         if _writable(folder):
             return folder
-    raise OSError(f"none of {', '.join(map(str, candidates))} can be written; set NUMBA_CACHE_DIR to a folder that can")
+    folder = _own_temporary_folder() / name
+    if _writable(folder):
+        return folder
+    raise OSError(f"no folder for machine code among {candidates}, {folder}; set NUMBA_CACHE_DIR to one")
+
+
+def _own_temporary_folder() -> Path:
+    """Among everybody's temporary files, a folder of this user's: machine code is not taken from others."""
+    who = os.getuid() if hasattr(os, "getuid") else "user"
+    folder = Path(tempfile.gettempdir()) / f"scenario-lib-{who}"
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.exists() and hasattr(os, "getuid") and folder.stat().st_uid != os.getuid():
+        return Path(tempfile.mkdtemp(prefix="scenario-lib-"))
+    return folder
 
 
 def _writable(folder: Path) -> bool:

@@ -78,11 +78,19 @@ def draw_currents(
             scale = 1.0 / (np.sqrt(squared) * base_v[k])
         else:
             ratio, scale = np.sqrt(squared) / base_v[k], 1.0 / squared
-            watts *= ratio ** watt_exponent[k]
-            negative_vars *= ratio ** var_exponent[k]
+            watts *= _raised(ratio, watt_exponent[k])
+            negative_vars *= _raised(ratio, var_exponent[k])
         current = (admittance[k] - complex(watts * scale, negative_vars * scale)) * across
         current_a[node] += current
         current_a[return_node] -= current
+
+
+@kernel
+def _raised(ratio: float, exponent: float) -> float:
+    """A power, without the cost of one for OpenDSS's default exponents."""
+    if exponent == 1.0:
+        return ratio
+    return ratio * ratio if exponent == 2.0 else ratio**exponent
 
 
 @kernel

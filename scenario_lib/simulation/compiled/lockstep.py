@@ -3,6 +3,8 @@
 This is what environments play. A batch size given to `step` acts in that same second.
 """
 
+import os
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenario_lib.errors import InvalidSettingError, PowerFlowError
-from scenario_lib.simulation.compiled.circuit import Circuit, start_state
+from scenario_lib.simulation.compiled.assemble import start_state
+from scenario_lib.simulation.compiled.circuit import Circuit
 from scenario_lib.simulation.compiled.compile_once import compiling_once
 from scenario_lib.simulation.compiled.engine import CompiledScenario, empty_record
 from scenario_lib.simulation.compiled.latency import LatencyFits
@@ -26,6 +29,7 @@ from scenario_lib.simulation.compiled.step_kernels import (
     fill_power_table,
     flattened,
     state_of,
+    step_one_by_one,
     step_scenarios,
 )
 
@@ -69,6 +73,9 @@ class Lockstep:
         Args:
             window_s: First second and end of what will be stepped; all by default.
 
+            threads: With 1, everything happens in the calling thread. More are started by the first step, and a
+                process that is to fork should not have any.
+
         Raises:
             InvalidSettingError: No scenario, another circuit or other models in one, or a window beyond its end.
         """
@@ -104,8 +111,12 @@ class Lockstep:
             )
         levels = self._levels(np.asarray(batch_sizes, np.int64))
         arguments = (self._tables, self._fits, self.seconds, levels, self._tolerance, self._observed)
-        with compiling_once("step"), _threads(self._threads):
-            step_scenarios(*flattened(self.circuit.network), self._states, *arguments)
+        if self._threads == 1:
+            with compiling_once("step"):
+                step_one_by_one(self.circuit.network, self._states, *arguments)
+        else:
+            with compiling_once("step-threads"), _threads(self._threads):
+                step_scenarios(*flattened(self.circuit.network), self._states, *arguments)
         return self._observed
 
     def active_replicas(self, scenario: int) -> Ints:
@@ -158,14 +169,25 @@ def baseline_checkpoint(compiled: CompiledScenario, second: int, tolerance: Tole
     return Checkpoint(second, state.v, state.magnitude_v, state.admittance)
 
 
+_launching = threading.Lock()
+
+
 @contextmanager
 def _threads(wanted: int) -> Iterator[None]:
-    before = numba.get_num_threads()
-    numba.set_num_threads(min(wanted, numba.config.NUMBA_NUM_THREADS))
-    try:
-        yield
-    finally:
-        numba.set_num_threads(before)
+    """That many threads, for one launch at a time.
+
+    numba's own work queue is preferred to OpenMP, unless the user or a launch before has chosen: OpenMP's threads wait
+    busily, which costs nine tenths of the speed where others use the processor too, and forking after it is unsafe.
+    """
+    with _launching:
+        if "NUMBA_THREADING_LAYER" not in os.environ:
+            numba.config.THREADING_LAYER = "workqueue"
+        before = numba.get_num_threads()
+        numba.set_num_threads(min(wanted, numba.config.NUMBA_NUM_THREADS))
+        try:
+            yield
+        finally:
+            numba.set_num_threads(before)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenario_lib.metrics.voltage import VoltageMeasures
+from scenario_lib.simulation.compiled.compile_once import compiling_once
 from scenario_lib.simulation.compiled.kernels import kernel
 
 Floats = NDArray[np.float64]
@@ -14,7 +15,8 @@ def measure_rollout(
 ) -> tuple[VoltageMeasures, Floats]:
     """Measures and penalty trace (pu^2, shape (T,)) of voltages of shape (T, N); see `metrics.voltage`."""
     under, over, penalty = (np.zeros(len(voltages_pu)) for _ in range(3))
-    _outside(voltages_pu, v_min_pu, v_max_pu, under, over, penalty)
+    with compiling_once("measures"):
+        _outside(voltages_pu, v_min_pu, v_max_pu, under, over, penalty)
     measures = VoltageMeasures(
         integral_pu_s=float(np.sum((under + over) * dt_s)),
         violation_time_s=float(np.count_nonzero((under > 0) | (over > 0)) * dt_s),

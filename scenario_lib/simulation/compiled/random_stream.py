@@ -113,11 +113,11 @@ def _tail(state, negative):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def fill_normal(state, scale, out):  # type: ignore[no-untyped-def]
-    """Fill a two-dimensional array, row by row, with standard normals times `scale`."""
+def fill_normal(state, scale, out, first, stop):  # type: ignore[no-untyped-def]
+    """Fill columns `first` to `stop` of a two-dimensional array, row by row, with standard normals times `scale`."""
     high, low, increment_high, increment_low = state
     for row in range(out.shape[0]):
-        for column in range(out.shape[1]):
+        for column in range(first, stop):
             high, low = _advanced(high, low, increment_high, increment_low)
             word = _output(high, low)
             layer, size, value = _proposal(word)

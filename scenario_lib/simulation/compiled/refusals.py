@@ -12,6 +12,8 @@ _IN_ADMITTANCE = ("vsource", "line", "transformer", "capacitor", "reactor")
 _IDLE = ("regcontrol", "capcontrol", "energymeter", "monitor")
 _MODELLED_CLASSES = frozenset(("load", *_IN_ADMITTANCE, *_IDLE))
 _CONTROLS_OFF = -1
+# Solution options as OpenDSS writes them; all are its defaults.
+_OPTIONS = {"Algorithm": "Normal", "Tolerance": "0.0001", "MaxIterations": "15", "MinIterations": "2"}
 
 
 def refuse_what_is_not_modelled() -> None:
@@ -32,9 +34,10 @@ def _findings() -> Iterator[str]:
         yield "control loops inside a power flow (OpenDSS's ControlMode is not Off)"
     if dss.Solution.LoadMult() != 1.0:
         yield f"a load multiplier (LoadMult is {dss.Solution.LoadMult()})"
-    dss.Text.Command("Get Algorithm")
-    if str(dss.Text.Result()) != "Normal":
-        yield f"the solution algorithm {dss.Text.Result()}"
+    for option, modelled in _OPTIONS.items():
+        dss.Text.Command(f"Get {option}")
+        if str(dss.Text.Result()) != modelled:
+            yield f"the solution option {option} {dss.Text.Result()} (it models {modelled})"
     for load in dss.Loads:
         yield from _load_findings(str(load.Name()))
     for bus in dss.Circuit.AllBusNames():

@@ -118,13 +118,17 @@ def _shares(phase_count: Ints) -> Array:
     return np.asarray(share / ((share[..., :1] + share[..., 1:2]) + share[..., 2:]))
 
 
-def draw_server_noise(datacenter: ScenarioDatacenter, out: Array) -> None:
-    """Standard normals times the noise fraction into `out`, shape (T, servers); zeros without noise."""
+def draw_server_noise(datacenter: ScenarioDatacenter, out: Array, first: int) -> None:
+    """Standard normals times the noise fraction, zeros without noise, into the columns of `out` from `first` on.
+
+    One column per server, one row per second.
+    """
     pool = datacenter._pool
     if pool.noise_fraction > 0:
-        fill_normal(stream(datacenter._seed + _NOISE_SEED_OFFSET), pool.noise_fraction, out)
+        noise = stream(datacenter._seed + _NOISE_SEED_OFFSET)
+        fill_normal(noise, pool.noise_fraction, out, first, first + pool.num_servers)
     else:
-        out[:] = 0.0
+        out[:, first : first + pool.num_servers] = 0.0
 
 
 def latency_draws(datacenter: ScenarioDatacenter, active_replicas: Ints) -> LatencyDraws:

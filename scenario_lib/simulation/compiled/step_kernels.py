@@ -123,6 +123,14 @@ def _assembled(flat, loads, forward, backward):  # type: ignore[no-untyped-def]
     )
 
 
+@kernel
+def step_one_by_one(network, states, tables, fits, seconds, levels, tolerance, observed):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+    """As `step_scenarios`, in this thread, with the network as it is; starts no other threads."""
+    for i in range(seconds.size):
+        _step(network, states, tables, fits, i, seconds[i], levels[i], tolerance, observed)
+        seconds[i] += 1
+
+
 @parallel_kernel
 def step_scenarios(flat, loads, forward, backward, states, tables, fits, seconds, levels, tolerance, observed):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     """Solve one second of every scenario.

@@ -1,0 +1,158 @@
+"""Both engines on the same scenarios: bits where bits are promised, 5e-8 pu on voltages, the same decisions.
+
+Seeds are fixed here, and none is left out.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from openg2g.grid.opendss import dss
+
+from scenario_lib.errors import PowerFlowError
+from scenario_lib.feeders.catalogue import load_experiment
+from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.feeders.sites import Site
+from scenario_lib.scenario.randomize import randomize_scenario
+from scenario_lib.scenario.settings import RandomizationSettings
+from scenario_lib.simulation.assets import load_assets
+from scenario_lib.simulation.compiled.assemble import start_state
+from scenario_lib.simulation.compiled.circuit import AGREEMENT_PU
+from scenario_lib.simulation.compiled.engine import compile_scenario, run_compiled
+from scenario_lib.simulation.compiled.power_flow import ACCURATE, OPENDSS, Tolerance
+from scenario_lib.simulation.compiled.second import solve_second
+from scenario_lib.simulation.grid import ScenarioGrid
+from scenario_lib.simulation.rollout import Rollout, run_rollout
+
+SECONDS = 320  # two sensitivity estimates
+
+
+def both(experiment: Experiment, settings: RandomizationSettings, seed: int, policy: str) -> tuple[Rollout, Rollout]:
+    """The rollout of the reference engine and that of the compiled one."""
+    scenario = randomize_scenario(seed, experiment=experiment, settings=settings)
+    assets = load_assets(experiment)
+    theirs = run_rollout(scenario, experiment, assets, policy, SECONDS)
+    return theirs, run_compiled(compile_scenario(scenario, experiment, assets, SECONDS), policy)
+
+
+def assert_agree(theirs: Rollout, ours: Rollout) -> None:
+    for name in ("policy", "bus_phases", "site_names", "model_labels"):
+        assert getattr(ours, name) == getattr(theirs, name)
+    assert np.array_equal(ours.batch_sizes, theirs.batch_sizes)
+    assert np.array_equal(ours.power_w, theirs.power_w)
+    assert np.array_equal(ours.active_replicas, theirs.active_replicas)
+    assert np.array_equal(ours.itl_s, theirs.itl_s, equal_nan=True)
+    assert np.abs(ours.voltages_pu - theirs.voltages_pu).max() < AGREEMENT_PU
+
+
+@pytest.mark.parametrize("policy", ["none", "ofo"])
+@pytest.mark.parametrize("seed", [7, 31007])
+@pytest.mark.parametrize("system", ["ieee13", "ieee34", "ieee123"])
+def test_shipped_feeders(system: str, seed: int, policy: str, eventful: RandomizationSettings) -> None:
+    theirs, ours = both(load_experiment(system), eventful, seed, policy)
+    assert_agree(theirs, ours)
+    if policy == "ofo" and system != "ieee13":
+        assert np.any(theirs.batch_sizes != theirs.batch_sizes[0])  # there were decisions to agree on
+
+
+@pytest.mark.parametrize("policy", ["none", "ofo"])
+@pytest.mark.parametrize("seed", [7, 1007, 2007])
+def test_a_users_feeder_with_few_replicas(
+    users_experiment: Experiment, eventful: RandomizationSettings, seed: int, policy: str
+) -> None:
+    theirs, ours = both(users_experiment, eventful, seed, policy)
+    assert_agree(theirs, ours)
+    counts = theirs.active_replicas
+    assert np.any((counts > 0) & (counts <= 30))
+    assert np.any(counts > 30)
+    assert len(np.unique(counts, axis=0)) > 3  # ramps changed them
+
+
+def test_sites_without_noise_or_replicas(shrink_site: Callable[[Site, int], Site]) -> None:
+    experiment = load_experiment("ieee34")
+    site = shrink_site(experiment.sites[0], 40)
+    idle = replace(site, models=(replace(site.models[0], replicas=0, ramps=()), *site.models[1:]))
+    quiet = replace(experiment.datacenter, noise_fraction=0.0)
+    experiment = replace(experiment, sites=(idle, *experiment.sites[1:]), datacenter=quiet)
+    for policy in ("none", "ofo"):
+        theirs, ours = both(experiment, RandomizationSettings(randomize_ramps=False), 7, policy)
+        assert np.isnan(theirs.itl_s).any()
+        assert_agree(theirs, ours)
+
+
+@pytest.mark.parametrize(
+    ("system", "load_factor", "pv_factor", "lowest_pu", "highest_pu"),
+    [
+        ("ieee123", 45, 1, 0.2, 1.1),
+        ("ieee34", 20, 1, 0.6, 1.1),
+        ("ieee34", 1, 60, 0.9, 1.3),
+        ("ieee13", 45, 1, 0.75, 1.1),
+    ],
+)
+def test_voltages_where_load_models_change(
+    system: str, load_factor: float, pv_factor: float, lowest_pu: float, highest_pu: float
+) -> None:
+    theirs, ours = both(scaled(load_experiment(system), load_factor, pv_factor), RandomizationSettings(), 7, "ofo")
+    assert theirs.voltages_pu.min() < lowest_pu or theirs.voltages_pu.max() > highest_pu
+    assert_agree(theirs, ours)
+
+
+def scaled(experiment: Experiment, load_factor: float, pv_factor: float) -> Experiment:
+    """The experiment with larger loads and PV systems."""
+    more = 200.0 * load_factor * (load_factor > 1)
+    loads = tuple(replace(p, peak_kw_per_phase=p.peak_kw_per_phase * load_factor + more) for p in experiment.loads)
+    pv = tuple(replace(p, peak_kw_per_phase=p.peak_kw_per_phase * pv_factor) for p in experiment.pv_systems)
+    return replace(experiment, loads=loads, pv_systems=pv)
+
+
+@pytest.mark.parametrize("policy", ["none", "ofo"])
+@pytest.mark.parametrize(("system", "load_factor", "pv_factor"), [("ieee123", 1, 40), ("ieee13", 45, 40)])
+def test_an_overloaded_feeder_fails_at_the_same_second(
+    system: str, load_factor: float, pv_factor: float, policy: str
+) -> None:
+    experiment = scaled(load_experiment(system), load_factor, pv_factor)
+    scenario = randomize_scenario(7, experiment=experiment, settings=RandomizationSettings())
+    assets = load_assets(experiment)
+    with pytest.raises(PowerFlowError) as theirs:
+        run_rollout(scenario, experiment, assets, policy, SECONDS)
+    with pytest.raises(PowerFlowError) as ours:
+        run_compiled(compile_scenario(scenario, experiment, assets, SECONDS), policy)
+    assert (ours.value.step, ours.value.during) == (theirs.value.step, theirs.value.during)
+    assert ours.value.step > 0
+
+
+@pytest.mark.parametrize("system", ["ieee13", "ieee34", "ieee123"])
+def test_as_many_iterations_as_opendss(
+    system: str, eventful: RandomizationSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = load_experiment(system)
+    scenario = randomize_scenario(7, experiment=experiment, settings=eventful)
+    assets = load_assets(experiment)
+    theirs: list[int] = []
+    solve = ScenarioGrid._solve
+
+    def counted(grid: ScenarioGrid) -> None:
+        solve(grid)
+        theirs.append(int(dss.Solution.Iterations()))
+
+    monkeypatch.setattr(ScenarioGrid, "_solve", counted)
+    rollout = run_rollout(scenario, experiment, assets, "none", 200)
+    compiled = compile_scenario(scenario, experiment, assets, 200)
+    network = compiled.circuit.network
+    state = start_state(network)
+    ours = [
+        solve_second(network, state, compiled.feeding, t, rollout.power_w[t], OPENDSS, t == 0) for t in range(200)
+    ]
+    assert ours == theirs[1:]  # the first one is the start-up's
+    assert len(set(ours)) > 1
+
+
+def test_the_accurate_mode_is_converged() -> None:
+    experiment = load_experiment("ieee13")
+    scenario = randomize_scenario(7, experiment=experiment, settings=RandomizationSettings())
+    compiled = compile_scenario(scenario, experiment, load_assets(experiment), 60)
+    accurate = run_compiled(compiled, "none", ACCURATE).voltages_pu
+    exact = run_compiled(compiled, "none", Tolerance(1e-12, 1000)).voltages_pu
+    assert np.abs(accurate - exact).max() < 1e-7
+    assert 1e-6 < np.abs(run_compiled(compiled, "none").voltages_pu - exact).max() < 1e-3

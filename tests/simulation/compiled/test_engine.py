@@ -1,0 +1,123 @@
+"""The compiled engine by itself: repeatable, refusing by name, and never compiling twice."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from filelock import FileLock
+
+from scenario_lib.errors import UnknownNameError
+from scenario_lib.feeders.catalogue import load_experiment
+from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.feeders.feeder import Feeder
+from scenario_lib.metrics.voltage import measure_voltages, penalty_trace
+from scenario_lib.scenario.randomize import randomize_scenario
+from scenario_lib.scenario.settings import RandomizationSettings
+from scenario_lib.simulation.assets import load_assets
+from scenario_lib.simulation.compiled import compile_once
+from scenario_lib.simulation.compiled.engine import CompiledScenario, compile_scenario, run_compiled, warm_up
+from scenario_lib.simulation.compiled.errors import NotModelledError
+from scenario_lib.simulation.compiled.measures import measure_rollout
+
+
+def compiled(experiment: Experiment, seed: int = 7, n_seconds: int = 60) -> CompiledScenario:
+    scenario = randomize_scenario(seed, experiment=experiment, settings=RandomizationSettings())
+    return compile_scenario(scenario, experiment, load_assets(experiment), n_seconds)
+
+
+@pytest.mark.parametrize("policy", ["none", "ofo"])
+def test_the_same_bytes_again_and_after_other_scenarios(policy: str) -> None:
+    experiment = load_experiment("ieee34")
+    first = run_compiled(compiled(experiment), policy)
+    for other in ("ieee13", "ieee123"):
+        run_compiled(compiled(load_experiment(other), 1007), "ofo")
+    one = compiled(experiment)
+    for _ in range(2):
+        again = run_compiled(one, policy)
+        for name in ("voltages_pu", "power_w", "batch_sizes", "active_replicas", "itl_s"):
+            assert getattr(again, name).tobytes() == getattr(first, name).tobytes()
+
+
+def test_policies_by_name() -> None:
+    one = compiled(load_experiment("ieee13"))
+    with pytest.raises(NotModelledError, match="'rule-based'; use the reference engine"):
+        run_compiled(one, "rule-based")
+    with pytest.raises(UnknownNameError, match="expected one of none, ofo"):
+        run_compiled(one, "best")
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("New Storage.battery bus1=square phases=3 kv=4.16 kwrated=10", "Storage.battery"),
+        ("New Generator.diesel bus1=square phases=3 kv=4.16 kw=10", "Generator.diesel"),
+        ("New PVSystem.roof bus1=square phases=3 kv=4.16 kva=10", "PVSystem.roof"),
+        ("New Load.zip bus1=square kv=4.16 kw=5 model=8 zipv=(1 0 0 1 0 0 0)", "load zip of OpenDSS load model 8"),
+        ("New Load.lifted bus1=square.1.2.3.4 phases=3 kv=4.16 kw=5", "load lifted: a neutral that is not grounded"),
+        ("Set LoadMult=1.1", "load multiplier"),
+        ("Set Algorithm=Newton", "solution option Algorithm Newton"),
+        ("Set Tolerance=0.001", "solution option Tolerance 0.001"),
+        ("Set MaxIterations=50", "solution option MaxIterations 50"),
+        ("Set MinIterations=4", "solution option MinIterations 4"),
+    ],
+)
+def test_refuses_by_name(users_experiment: Experiment, tmp_path: Path, line: str, named: str) -> None:
+    text = Path(users_experiment.feeder.circuit).read_text(encoding="utf-8")
+    circuit = tmp_path / "more.dss"
+    circuit.write_text(text.replace("Set VoltageBases", f"{line}\nSet VoltageBases"), encoding="utf-8")
+    feeder: Feeder = replace(users_experiment.feeder, circuit=str(circuit))
+    with pytest.raises(NotModelledError, match=named):
+        compiled(replace(users_experiment, feeder=feeder))
+
+
+def test_too_few_servers_are_an_error_as_in_the_reference() -> None:
+    experiment = load_experiment("ieee13")
+    scenario = randomize_scenario(7, experiment=experiment, settings=RandomizationSettings())
+    small = replace(scenario.sites[0], total_gpu_capacity=3000)
+    with pytest.raises(ValueError, match="exceeds total_gpu_capacity"):
+        compile_scenario(replace(scenario, sites=(small,)), experiment, load_assets(experiment), 10)
+
+
+def test_measures_are_those_of_the_metrics() -> None:
+    rng = np.random.default_rng(0)
+    voltages_pu = rng.normal(1.0, 0.03, (200, 30))
+    measures, penalty = measure_rollout(voltages_pu, 0.95, 1.05)
+    expected = measure_voltages(voltages_pu, 0.95, 1.05)
+    assert measures.integral_pu_s == pytest.approx(expected.integral_pu_s, rel=1e-13)
+    assert replace(measures, integral_pu_s=0.0) == replace(expected, integral_pu_s=0.0)
+    assert np.allclose(penalty, penalty_trace(voltages_pu, 0.95, 1.05), rtol=1e-13, atol=0)
+
+
+def test_the_first_use_holds_the_lock_and_later_ones_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_once, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(compile_once, "_seen", set())
+    lock = FileLock(tmp_path / "compiling.lock")
+    with compile_once.compiling_once("part"), pytest.raises(TimeoutError):
+        lock.acquire(timeout=0.05)
+    assert (tmp_path / "part.compiled").exists()
+    monkeypatch.setattr(compile_once, "_seen", set())  # another process
+    with lock, compile_once.compiling_once("part"):
+        pass
+
+
+def test_a_warm_up_compiles_all_that_rollouts_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_once, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(compile_once, "_seen", set())
+    experiment = load_experiment("ieee13")
+    assets = load_assets(experiment)
+    warm_up(experiment, assets)
+    compiled_parts = {path.stem for path in tmp_path.glob("*.compiled")}
+    assert compiled_parts == {"measures", "policy-none", "policy-ofo", "tables"}
+    monkeypatch.setattr("scenario_lib.simulation.compiled.engine.compile_scenario", None)
+    warm_up(experiment, assets)  # nothing left to do
+
+
+def test_a_first_use_that_fails_leaves_the_work_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_once, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(compile_once, "_seen", set())
+    with pytest.raises(KeyError), compile_once.compiling_once("part"):
+        raise KeyError
+    assert not (tmp_path / "part.compiled").exists()
+    with FileLock(tmp_path / "compiling.lock").acquire(timeout=1):
+        pass
