@@ -15,6 +15,7 @@ from engine_timings import (
     Bench,
     compiled_parts_s,
     compiled_solve_s,
+    cpu_s,
     lockstep_s,
     opendss_solve_s,
     plain_rollouts_s,
@@ -37,23 +38,23 @@ def spread(values: Sequence[float], unit: float, digits: int = 2) -> dict[str, f
 def rollout_figures(bench: Bench, n_rollouts: int) -> dict[str, object]:
     """Times of rollouts and of whole candidates on all three, and the ratios between them."""
     compiled_parts_s(bench, 0)
-    plain, reference, compiled = [], [], []
+    runs: dict[str, list[tuple[list[float], float]]] = {"plain_openg2g": [], "reference": [], "compiled": []}
     for index in range(n_rollouts):
         scenario = bench.draw(index)
-        plain.append(plain_rollouts_s(bench, scenario))
-        reference.append(reference_rollouts_s(bench, scenario))
-        compiled += [compiled_parts_s(bench, index) for _ in range(5)]
-    whole = {
-        "plain_openg2g": [sum(times) for times in plain],
-        "reference": [sum(times) for times in reference],
-        "compiled": [sum(times) for times in compiled],
-    }
+        runs["plain_openg2g"].append(cpu_s(lambda s=scenario: plain_rollouts_s(bench, s)))
+        runs["reference"].append(cpu_s(lambda s=scenario: reference_rollouts_s(bench, s)))
+        runs["compiled"] += [cpu_s(lambda i=index: compiled_parts_s(bench, i)) for _ in range(5)]
+    plain, reference, compiled = ([times for times, _ in each] for each in runs.values())
+    whole = {name: [sum(times) for times, _ in each] for name, each in runs.items()}
     medians = {name: statistics.median(times) for name, times in whole.items()}
+    cpu = {name: statistics.median(seconds for _, seconds in each) for name, each in runs.items()}
     return {
         "plain_openg2g_s": dict(zip(("baseline", "ofo"), _columns(plain, 1.0), strict=True)),
         "reference_s": dict(zip(("baseline", "ofo"), _columns(reference, 1.0), strict=True)),
         "compiled_ms": dict(zip(_PARTS, _columns(compiled, 1e-3), strict=True)),
         "candidate_s": {name: spread(times, 1.0, 4) for name, times in whole.items()},
+        "candidate_cpu_s": {name: round(seconds, 4) for name, seconds in cpu.items()},
+        "plain_over_compiled_cpu": round(cpu["plain_openg2g"] / cpu["compiled"], 1),
         "plain_over_compiled": round(medians["plain_openg2g"] / medians["compiled"], 1),
         "reference_over_compiled": round(medians["reference"] / medians["compiled"], 1),
     }
