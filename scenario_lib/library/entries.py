@@ -1,6 +1,5 @@
 """The entries of a library's metadata, one a record, checked before they become records."""
 
-from dataclasses import astuple
 from typing import Any
 
 from scenario_lib.errors import InvalidSettingError, LibraryError
@@ -44,9 +43,9 @@ def parse_records(
 
 def _parse_proof(proof: dict[str, Any], place: str) -> RecordProof:
     parsed = RecordProof(**proof)
-    if not all(isinstance(value, str) for value in astuple(parsed)):
-        name, value = next((name, value) for name, value in proof.items() if not isinstance(value, str))
-        raise LibraryError(f"{place}: {name} is {value!r}; expected a text")
+    for name, value in proof.items():
+        if not isinstance(value, str):
+            raise LibraryError(f"{place}: {name} is {value!r}; expected a text")
     return parsed
 
 

@@ -20,7 +20,7 @@ from scenario_lib.screening.rows import candidate_row, new_record
 from scenario_lib.screening.select import Chosen, Selection, select
 from scenario_lib.screening.workspace import Workspace
 from scenario_lib.simulation.assets import load_assets
-from scenario_lib.simulation.engines import COMPILED, REFERENCE, Engine, not_modelled
+from scenario_lib.simulation.engines import REFERENCE, Engine, prepare
 from scenario_lib.simulation.feeder_check import check_feeder
 
 logger = logging.getLogger(__name__)
@@ -121,10 +121,7 @@ def build_library(
 
 def _with_engine(plan: MeasurePlan) -> tuple[MeasurePlan, str | None]:
     """The plan with an engine that models its experiment, and a notice if that is not the one asked for."""
-    assets = load_assets(plan.experiment, plan.specs_dir)
-    if plan.engine.name != COMPILED:
-        return plan, None
-    what = not_modelled(plan.experiment, assets)
+    what = prepare(plan.experiment, load_assets(plan.experiment, plan.specs_dir), plan.engine)
     if what is None:
         return plan, None
     notice = f"the compiled engine does not model {what}; the reference engine was used"

@@ -25,7 +25,15 @@ from scenario_lib.metrics.voltage import VoltageMeasures
 from scenario_lib.screening.criteria import Reason, ScreeningCriteria, judge, recovery_frac
 from scenario_lib.screening.findings import Finding, Grade
 from scenario_lib.simulation.assets import assets_digest, load_assets
-from scenario_lib.simulation.engines import REFERENCE, Engine, Simulated, engine_from_label, simulator
+from scenario_lib.simulation.engines import (
+    COMPILED,
+    REFERENCE,
+    Engine,
+    Simulated,
+    engine_from_label,
+    prepare,
+    simulator,
+)
 
 TOLERANCE_PU2 = 1e-10
 """Largest difference of a penalty (pu^2) that counts as equal within tolerance: what two processors may differ by."""
@@ -71,6 +79,8 @@ def check_replays(library: ScenarioLibrary, records: list[ScenarioRecord], optio
     for name, recipe in library.recipes.items():
         experiments[name] = _experiment_to_replay(recipe, options)
         yield from _data_notes(recipe, experiments[name], options)
+        if options.engine is None or options.engine.name == COMPILED:
+            prepare(experiments[name], load_assets(experiments[name], options.specs_dir), Engine())
     if library.contents.versions and library.contents.versions != versions():
         change = first_difference(versions(), library.contents.versions)
         yield Finding(Grade.HELD, f"{library.path}: versions are not those that built it ({change})")

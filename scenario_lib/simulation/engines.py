@@ -95,13 +95,20 @@ def simulator(scenario: Scenario, experiment: Experiment, assets: Assets, engine
     return _CompiledSimulator(scenario, experiment, assets, engine.tolerance)
 
 
-def not_modelled(experiment: Experiment, assets: Assets) -> str | None:
-    """Why the compiled engine cannot take this experiment, by name; None if it can."""
-    from scenario_lib.simulation.compiled.engine import compile_scenario
+def prepare(experiment: Experiment, assets: Assets, engine: Engine) -> str | None:
+    """Make an engine ready before workers start: find what it does not model, and compile its kernels once.
+
+    Returns:
+        What the compiled engine does not model, by name; None if the engine can take the experiment.
+    """
+    if engine.name == REFERENCE:
+        return None
+    from scenario_lib.simulation.compiled.engine import compile_scenario, warm_up
     from scenario_lib.simulation.compiled.errors import NotModelledError
 
     try:
         compile_scenario(base_scenario(experiment), experiment, assets, n_seconds=1)
+        warm_up(experiment, assets)
     except NotModelledError as error:
         return error.what
     return None

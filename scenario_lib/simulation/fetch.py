@@ -6,6 +6,7 @@ from openg2g.controller.ofo import LogisticModelStore
 from openg2g.datacenter.workloads.inference import InferenceData
 
 from scenario_lib.errors import MissingDataError
+from scenario_lib.execution.tasks import one_line
 from scenario_lib.feeders.models import shipped_models
 from scenario_lib.simulation.assets import openg2g_spec
 
@@ -28,7 +29,7 @@ def fetch_measured_specs(out: Path, mlenergy_data_dir: Path | None = None) -> No
         LogisticModelStore.ensure(out, specs, mlenergy_data_dir=mlenergy_data_dir)
     except Exception as error:  # noqa: BLE001 - the hub's client raises classes of several packages
         raise MissingDataError(
-            f"{out}: the measured data could not be obtained ({type(error).__name__}: {error}). They are gated: accept "
+            f"{out}: the measured data could not be obtained ({one_line(error)}). They are gated: accept "
             f"the terms of the data set {_DATA_SET} on the Hugging Face Hub and set HF_TOKEN to a token that may read "
             f"it, or give a local copy with --mlenergy-data-dir. Without them, leave --specs-dir away: the shipped "
             f"synthetic traces have the same statistics"

@@ -124,6 +124,10 @@ class ScenarioGrid(OpenDSSGrid):  # type: ignore[misc]
         super()._solve()
         self._require_converged()
 
+    def _read_current_taps(self) -> TapPosition | None:
+        # openg2g's own cannot say that a feeder has no regulator.
+        return super()._read_current_taps() if self._reg_map else None
+
     def _require_engine(self) -> None:
         owner = ScenarioGrid._engine_owner
         if owner is None or owner() is not self:

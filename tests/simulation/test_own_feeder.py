@@ -17,7 +17,7 @@ from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening.criteria import Reason, ScreeningCriteria, judge
 from scenario_lib.screening.measure import MeasurePlan, measure_candidate
 from scenario_lib.simulation.assets import load_assets
-from scenario_lib.simulation.engines import ENGINES, Engine
+from scenario_lib.simulation.engines import ENGINES, Engine, simulator
 from scenario_lib.simulation.feeder_check import check_feeder
 from scenario_lib.simulation.rollout import Rollout, run_rollout
 
@@ -138,3 +138,25 @@ def test_checking_leaves_no_trace(village: Experiment, tmp_path: Path) -> None:
         "pv.csv",
         "village.dss",
     ]
+
+
+def without_regulators(village: Experiment, folder: Path) -> Experiment:
+    """The village with a plain line in place of what its regulators control, as many users' feeders are."""
+    lines = Path(village.feeder.circuit).read_text().splitlines()
+    kept = [line for line in lines if not line.strip().lower().startswith("new regcontrol")]
+    assert len(kept) < len(lines)
+    circuit = folder / "plain.dss"
+    circuit.write_text("\n".join(kept))
+    return replace(village, feeder=replace(village.feeder, circuit=str(circuit), initial_taps_pu={}))
+
+
+def test_a_feeder_without_regulators_runs_on_both_engines(village: Experiment, tmp_path: Path) -> None:
+    plain = without_regulators(village, tmp_path)
+    check_feeder(plain)
+    assets = load_assets(plain)
+    scenario = randomize_scenario(7, experiment=plain)
+    compiled, reference = (
+        simulator(scenario, plain, assets, Engine(name)).run("ofo").rollout for name in ("compiled", "reference")
+    )
+    assert np.array_equal(compiled.batch_sizes, reference.batch_sizes)
+    np.testing.assert_allclose(compiled.voltages_pu, reference.voltages_pu, rtol=0, atol=5e-8)
