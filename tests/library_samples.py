@@ -1,0 +1,93 @@
+"""Small libraries made without simulating: real draws, made-up figures and traces."""
+
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scenario_lib.feeders.canonical import file_digest
+from scenario_lib.library.candidates import CandidateRow
+from scenario_lib.library.files import DIGESTS, METADATA, write_json
+from scenario_lib.library.recipe import Recipe
+from scenario_lib.library.record import RecordFields, RecordProof
+from scenario_lib.library.traces import Array, trace_digest
+from scenario_lib.library.writer import NewLibrary, NewRecord, write_library
+from scenario_lib.scenario.canonical import resolve, scenario_digest
+from scenario_lib.scenario.randomize import randomize_scenario
+
+SCREENING = {"min_recovery_frac": 0.7, "max_recovery_frac": 1.0, "min_baseline_integral": 0.2}
+
+
+def sample_traces(seed: int) -> tuple[Array, Array]:
+    """Made-up (baseline, OFO) penalty traces (pu^2) of an hour."""
+    rng = np.random.default_rng(seed)
+    return rng.random(3600), rng.random(3600) / 10
+
+
+def sample_record(seed: int, recipe: Recipe) -> NewRecord:
+    scenario = randomize_scenario(seed, experiment=recipe.experiment, settings=recipe.settings)
+    overlay = scenario.params.training_overlay
+    digests = (trace_digest(trace) for trace in sample_traces(seed))
+    return NewRecord(
+        fields=RecordFields(
+            seed=seed,
+            pv_scale=scenario.params.pv_scale,
+            load_scale=scenario.params.load_scale,
+            training_overlay=None if overlay is None else overlay.to_dict(),
+            baseline_integral=8.5,
+            ofo_integral=0.5,
+            baseline_violation_time_s=820.0,
+            ofo_violation_time_s=80.0,
+            recovery_frac=8.0 / 8.5,
+            t_control_start=1735,
+            t_control_end=3326,
+            bl_undervoltage_time_s=820.0,
+            bl_overvoltage_time_s=0.0,
+        ),
+        proof=RecordProof(recipe.id, "reference", scenario_digest(scenario), *digests),
+        resolved=resolve(scenario),
+    )
+
+
+def sample_row(seed: int, accepted: bool, recipe: str = "") -> CandidateRow:
+    """A row of the candidates table with nothing measured."""
+    row: dict[str, Any] = dict.fromkeys(field.name for field in fields(CandidateRow))
+    reason = "accepted" if accepted else "no_violation"
+    row |= {"seed": seed, "accepted": accepted, "reason": reason, "recipe": recipe, "engine": "reference"}
+    return CandidateRow(**{**row, "ofo_ran": accepted})
+
+
+def write_sample(folder: Path, pairs: list[tuple[Recipe, list[int]]]) -> Path:
+    """A library of the records that pairs of a recipe and its seeds mean, and one more candidate that was rejected."""
+    records = [sample_record(seed, recipe) for recipe, seeds in pairs for seed in seeds]
+    rows = [sample_row(record.fields.seed, True, record.proof.recipe) for record in records]
+    library = NewLibrary(
+        recipes=tuple(recipe for recipe, _ in pairs),
+        records=tuple(records),
+        candidates=[*rows, sample_row(999_007, False)],
+        screening=SCREENING,
+        versions={"numpy": np.__version__},
+        reproducible=True,
+    )
+    folder.mkdir()
+    write_library(folder, library, (sample_traces(record.fields.seed) for record in records))
+    return folder
+
+
+def edit_metadata(library: Path, edit: Callable[[dict[str, Any]], None]) -> None:
+    """Edit `metadata.json` as someone would who also corrects its digest."""
+    metadata = json.loads((library / METADATA).read_text())
+    edit(metadata)
+    (library / METADATA).write_text(json.dumps(metadata))
+    fix_digests(library)
+
+
+def fix_digests(library: Path) -> None:
+    """Make `digests.json` agree with the files as they are now."""
+    if (library / DIGESTS).exists():
+        digests = json.loads((library / DIGESTS).read_text())
+        digests["sha256"] = {name: file_digest(library / name) for name in digests["sha256"]}
+        write_json(library / DIGESTS, digests)

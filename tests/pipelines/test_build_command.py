@@ -1,0 +1,196 @@
+"""`scenario-lib build`: options win over the recipe, and the exit code says how it went. Candidates are made up."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scenario_lib.pipelines import build as command
+
+from scenario_lib.execution.tasks import Failure, Outcome
+from scenario_lib.metrics.voltage import VoltageMeasures
+from scenario_lib.scenario.canonical import scenario_digest
+from scenario_lib.scenario.randomize import randomize_scenario
+from scenario_lib.screening import build
+from scenario_lib.screening.build import BuildResult
+from scenario_lib.screening.measure import Candidate, Measured, MeasurePlan
+from scenario_lib.screening.request import BuildOptions, CandidateRequest
+
+FAILING_SEED, QUIET_SEED = 3007, 1007
+
+
+def accepted(plan: MeasurePlan, seed: int) -> Candidate:
+    scenario = randomize_scenario(seed, experiment=plan.experiment, settings=plan.settings)
+    drawn = (seed, scenario_digest(scenario), scenario.params.pv_scale, scenario.params.load_scale)
+    if seed == QUIET_SEED:
+        return Candidate(Measured(*drawn, VoltageMeasures(0.0, 0.0, 0.0, 0.0, 0.97, 1.01)), None)
+    figures = [VoltageMeasures(integral, 90.0, 90.0, 0.0, 0.93, 1.01) for integral in (10.0, 1.0)]
+    return Candidate(Measured(*drawn, *figures, False, 1000, 2000), np.ones((2, 3600)))
+
+
+def run_tasks(function, tasks, _options):
+    for seed in tasks:
+        if seed == FAILING_SEED:
+            yield Outcome(seed, failure=Failure("timeout", "took longer than 1 s"))
+        else:
+            yield Outcome(seed, function(seed))
+
+
+@pytest.fixture(autouse=True)
+def made_up(monkeypatch) -> None:
+    monkeypatch.setattr(build, "measure_candidate", accepted)
+    monkeypatch.setattr(build, "run_tasks", run_tasks)
+
+
+@pytest.fixture
+def asked(monkeypatch) -> dict:
+    """What the command asks `build_library` for."""
+    seen = {}
+    original = command.build_library
+
+    def spy(plan: MeasurePlan, request: CandidateRequest, options: BuildOptions, hook) -> BuildResult:
+        seen.update(plan=plan, request=request, options=options)
+        return original(plan, request, options, hook)
+
+    monkeypatch.setattr(command, "build_library", spy)
+    return seen
+
+
+BUILD = ("build", "--system", "ieee13", "--engine", "reference")
+
+
+def test_a_build_ends_with_a_summary_of_one_screen(run, tmp_path: Path) -> None:
+    seen = run(*BUILD, "--candidates", 3, "--out", tmp_path / "library")
+    assert seen.exit_code == 0
+    lines = seen.output.splitlines()
+    assert lines[0] == "accepted 2 of 3 candidates (2 under); rejected: 1 no_violation"
+    assert lines[-1] == f"library             {tmp_path / 'library'}"
+    assert len(lines) <= 24
+    assert "3/3" in seen.errors
+    assert "accepted=2" in seen.errors
+
+
+def test_nothing_accepted_exits_5_and_keeps_the_table(run, tmp_path: Path) -> None:
+    seen = run(*BUILD, "--seeds", 1007, "--out", tmp_path / "library")
+    assert seen.exit_code == 5
+    assert f"nothing was accepted; the candidates table in {tmp_path / 'library'} says why" in seen.errors
+    assert (tmp_path / "library" / "candidates.parquet").is_file()
+
+
+def test_nothing_accepted_over_a_library_says_that_it_is_untouched(run, tmp_path: Path) -> None:
+    run(*BUILD, "--seeds", 7, "--out", tmp_path / "library")
+    seen = run(*BUILD, "--seeds", 1007, "--out", tmp_path / "library", "--overwrite")
+    assert seen.exit_code == 5
+    assert "library.rejected says why; the library that was there is untouched" in seen.errors
+    assert run("info", tmp_path / "library").exit_code == 0
+
+
+def test_failed_candidates_exit_6(run, tmp_path: Path) -> None:
+    seen = run(*BUILD, "--seeds", "7,3007", "--out", tmp_path / "library")
+    assert seen.exit_code == 6
+    assert "failed              seed 3007: timeout: took longer than 1 s" in seen.output
+    assert "not reproducible" in run("info", tmp_path / "library").output
+
+
+def test_a_reached_brake_exits_7(run, tmp_path: Path) -> None:
+    seen = run(*BUILD, "--accept", 5, "--max-candidates", 3, "--out", tmp_path / "library")
+    assert seen.exit_code == 7
+    assert "fewer were accepted than asked for: the brake (--max-candidates) was reached" in seen.errors
+
+
+def test_an_existing_library_exits_1_with_the_remedy(run, tmp_path: Path) -> None:
+    run(*BUILD, "--seeds", 7, "--out", tmp_path / "library")
+    seen = run(*BUILD, "--seeds", 7, "--out", tmp_path / "library")
+    assert seen.exit_code == 1
+    assert seen.errors.splitlines()[-1].endswith(
+        f"Error: {tmp_path / 'library'}: exists already; replace it with --overwrite, or choose another --out"
+    )
+    assert run(*BUILD, "--seeds", 7, "--out", tmp_path / "library", "--overwrite").exit_code == 0
+
+
+def test_an_interrupt_exits_130_and_names_the_option_that_goes_on(run, tmp_path: Path, monkeypatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "build_library", interrupted)
+    seen = run(*BUILD, "--seeds", 7, "--out", tmp_path / "library")
+    assert seen.exit_code == 130
+    assert f"the same command with --resume goes on ({tmp_path / 'library'})" in seen.errors
+
+
+RECIPE = """
+system = "ieee34"
+overlay = false
+[candidates]
+accept = 200
+max_candidates = 5000
+[randomization]
+ramp_up_prob = 0.1
+[screening]
+min_recovery_frac = 0.5
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    return tmp_path / "recipe.toml"
+
+
+def test_a_recipe_is_followed(run, asked: dict, recipe: Path, tmp_path: Path) -> None:
+    seen = run(
+        "build", "--config", recipe, "--max-candidates", 3, "--out", tmp_path / "library", "--engine", "reference"
+    )
+    assert seen.exit_code == 7
+    plan = asked["plan"]
+    assert plan.experiment.name == "ieee34"
+    assert plan.settings.ramp_up_prob == 0.1
+    assert plan.settings.randomize_ramps is False
+    assert plan.criteria.min_recovery_frac == 0.5
+    assert asked["request"] == CandidateRequest(accept=200, max_candidates=3)
+
+
+def test_options_win_over_the_recipe(run, asked: dict, recipe: Path, tmp_path: Path, specs_dir: Path) -> None:
+    seen = run(
+        *("build", "--config", recipe, "--system", "ieee13", "--overlay", "--seeds", "2007,7"),
+        *("--set", "ramp_up_prob=0.4", "--set", "min_recovery_frac=0.6", "--set", 'pv_shape_choices=["flat"]'),
+        *("--specs-dir", specs_dir, "--jobs", 1, "--timeout", 30, "--full-table", "--engine", "reference"),
+        *("--out", tmp_path / "library"),
+    )
+    assert seen.exit_code == 0, seen.errors
+    plan: MeasurePlan = asked["plan"]
+    assert plan.experiment.name == "ieee13"
+    assert plan.experiment.overlay is not None
+    assert (plan.settings.ramp_up_prob, plan.settings.pv_shape_choices) == (0.4, ("flat",))
+    assert plan.criteria.min_recovery_frac == 0.6
+    assert (plan.specs_dir, plan.full_table, plan.engine.label) == (specs_dir, True, "reference")
+    assert asked["request"] == CandidateRequest(seeds=(2007, 7))
+    assert asked["options"] == BuildOptions(tmp_path / "library", jobs=1, timeout_s=30.0)
+
+
+def test_without_overlay(run, asked: dict, tmp_path: Path) -> None:
+    run(*BUILD, "--no-overlay", "--seeds", 7, "--out", tmp_path / "library")
+    assert asked["plan"].experiment.overlay is None
+
+
+def test_all_cores_unless_told_otherwise(run, asked: dict, tmp_path: Path) -> None:
+    import os
+
+    run(*BUILD, "--seeds", 7, "--out", tmp_path / "library")
+    assert asked["options"].jobs == len(os.sched_getaffinity(0))
+
+
+def test_a_fault_of_the_recipe_names_the_file_a_fault_of_an_option_the_command_line(run, recipe, tmp_path) -> None:
+    option = run("build", "--config", recipe, "--set", "ramp_up_prob=7", "--out", tmp_path / "library")
+    assert option.exit_code == 2
+    assert "Error: command line: randomization: ramp_up_prob is 7; expected between 0 and 1" in option.errors
+    recipe.write_text(RECIPE.replace("0.1", "7"))
+    file = run("build", "--config", recipe, "--set", "ramp_up_prob=0.2", "--out", tmp_path / "library")
+    assert file.exit_code == 1
+    assert f"Error: {recipe}: randomization: ramp_up_prob is 7; expected between 0 and 1" in file.errors
+
+
+def test_a_users_own_feeder_is_built_on(run, asked: dict, village_file: Path, tmp_path: Path) -> None:
+    seen = run("build", "--system", village_file, "--seeds", 7, "--out", tmp_path / "library")
+    assert seen.exit_code == 0, seen.errors
+    assert asked["plan"].experiment.name == "village"
+    assert "1 on village" in run("info", tmp_path / "library").output

@@ -1,0 +1,147 @@
+"""A build starts only where it may: nothing of anybody's is overwritten, and nobody else builds there."""
+
+import multiprocessing
+import shutil
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from scenario_lib.errors import BuildRefusedError
+from scenario_lib.screening.request import BuildOptions
+from scenario_lib.screening.workspace import Workspace
+
+
+def check(out: Path, candidates: int = 10, **options: bool) -> None:
+    workspace = Workspace(out)
+    with workspace.claimed():
+        workspace.require_free(BuildOptions(out, **options), candidates)
+
+
+def as_library(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "metadata.json").write_text("{}")
+    return folder
+
+
+def refusal(out: Path, **options) -> str:
+    with pytest.raises(BuildRefusedError) as caught:
+        check(out, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_new_place_is_free_and_its_parents_are_made(tmp_path: Path) -> None:
+    check(tmp_path / "a" / "b" / "library")
+    assert not (tmp_path / "a" / "b" / "library").exists()
+
+
+def test_an_existing_library_needs_overwrite(tmp_path: Path) -> None:
+    out = as_library(tmp_path / "library")
+    assert refusal(out) == f"{out}: exists already; replace it with --overwrite, or choose another --out"
+    assert "exists already" in refusal(out, resume=True)
+    check(out, overwrite=True)
+
+
+def test_what_is_not_a_library_is_never_overwritten(tmp_path: Path) -> None:
+    out = tmp_path / "thesis"
+    out.mkdir()
+    (out / "chapter1.txt").write_text("two years of work")
+    assert "exists already" in refusal(out)
+    assert "is not a library, and is never overwritten" in refusal(out, overwrite=True)
+    assert (out / "chapter1.txt").read_text() == "two years of work"
+
+
+def test_a_file_is_never_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "library").write_text("text")
+    assert "is not a library, and is never overwritten" in refusal(tmp_path / "library", overwrite=True)
+
+
+def test_an_empty_directory_may_be_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "library").mkdir()
+    assert "exists already" in refusal(tmp_path / "library")
+    check(tmp_path / "library", overwrite=True)
+
+
+def test_the_place_for_a_library_that_accepts_nothing_must_be_free_too(tmp_path: Path) -> None:
+    out = as_library(tmp_path / "library")
+    (tmp_path / "library.rejected").mkdir()
+    (tmp_path / "library.rejected" / "notes").write_text("mine")
+    assert "library.rejected: is not a library" in refusal(out, overwrite=True)
+
+
+def test_an_unfinished_build_needs_resume_or_overwrite(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "library")
+    workspace.journal.start({})
+    message = refusal(tmp_path / "library")
+    assert f"{workspace.journal.folder}: an unfinished build is there" in message
+    assert "continue it with --resume, or discard it with --overwrite" in message
+    check(tmp_path / "library", resume=True)
+    check(tmp_path / "library", overwrite=True)
+
+
+def test_too_little_disk_is_refused_before_anything_starts(tmp_path: Path, monkeypatch) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**9, 10**9, 10_000_000))
+    check(tmp_path / "library", candidates=50)
+    message = refusal(tmp_path / "library", candidates=100)
+    assert "10 MB are free, 13 MB may be needed for 100 candidates" in message
+
+
+@pytest.mark.parametrize("name", ["file/library", "file/a/library"])
+def test_a_parent_that_is_a_file_is_one_line(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("text")
+    assert "cannot write beside it" in refusal(tmp_path / name)
+
+
+def test_the_root_and_a_name_that_is_too_long(tmp_path: Path) -> None:
+    assert "choose another --out" in refusal(Path("/"))
+    assert "choose another --out" in refusal(tmp_path / ("x" * 300))
+
+
+def test_a_link_is_followed_so_that_the_link_stays(tmp_path: Path) -> None:
+    real = as_library(tmp_path / "real")
+    (tmp_path / "link").symlink_to(real)
+    assert Workspace(tmp_path / "link").target == real
+    assert "exists already" in refusal(tmp_path / "link")
+
+
+def test_a_second_build_in_this_process_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "library"
+    with Workspace(out).claimed():
+        assert "another build is writing there" in refusal(out)
+        check(tmp_path / "other")
+    check(out)
+
+
+def _hold(out: Path, held, release) -> None:
+    with Workspace(out).claimed():
+        held.set()
+        release.wait(30)
+
+
+def test_a_second_build_of_another_process_is_refused_until_that_dies(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    held, release = context.Event(), context.Event()
+    other = context.Process(target=_hold, args=(tmp_path / "library", held, release))
+    other.start()
+    try:
+        assert held.wait(30)
+        assert "another build is writing there; wait for it, or choose another --out" in refusal(tmp_path / "library")
+    finally:
+        other.kill()
+        other.join()
+    check(tmp_path / "library")
+
+
+def test_the_finished_directory_is_emptied(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "library")
+    (workspace.empty_finished() / "left over").write_text("by a killed build")
+    assert list(workspace.empty_finished().iterdir()) == []
+
+
+def test_an_error_inside_the_block_is_not_taken_for_a_refusal(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "library")
+    with pytest.raises(PermissionError, match="of the block"), workspace.claimed():
+        raise PermissionError("of the block")
+    check(tmp_path / "library")

@@ -1,0 +1,113 @@
+"""The wheel, built by way of an sdist: everything inside `scenario_lib`, nothing forgotten, and it works elsewhere."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+_LEFT_OUT = shutil.ignore_patterns(".*", "*.egg-info", "__pycache__", "build", "dist", "tests", "benchmarks", "scripts")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with the sdist and the wheel, built from a copy, with the setuptools that is installed."""
+    folder = tmp_path_factory.mktemp("packaging")
+    shutil.copytree(ROOT, folder / "source", ignore=_LEFT_OUT)
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist", folder / "source"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "dist"
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    (path,) = built.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder that the wheel alone is installed into."""
+    target = tmp_path_factory.mktemp("site-packages")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", target, wheel]
+    subprocess.run(command, check=True)
+    return target
+
+
+def source_files(folder: str) -> set[str]:
+    """Files that belong into the wheel."""
+    files = (path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {path.relative_to(ROOT / folder).as_posix() for path in files}
+
+
+def run_installed(installed: Path, code: str, *arguments: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, env=environment, cwd=installed.parent, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_nothing_lands_outside_the_package(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        top = {name.split("/")[0] for name in archive.namelist()}
+    assert {name for name in top if not name.endswith(".dist-info")} == {"scenario_lib"}
+
+
+def test_every_module_and_data_file_is_inside(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    inside = {name.removeprefix("scenario_lib/") for name in names if name.startswith("scenario_lib/")}
+    expected = (
+        source_files("scenario_lib")
+        | {f"pipelines/{name}" for name in source_files("pipelines")}
+        | {f"data/{name}" for name in source_files("data")}
+    )
+    assert inside == expected
+    assert {"py.typed", "pipelines/cli.py", "data/README.md", "data/feeders/ieee123/ieee123.dss"} <= inside
+    assert sum(name.endswith("trace.csv") for name in inside) == 5
+
+
+def test_the_command_and_the_licence_are_declared(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (info,) = {name.split("/")[0] for name in archive.namelist() if ".dist-info/" in name}
+        entry_points = archive.read(f"{info}/entry_points.txt").decode()
+        metadata = archive.read(f"{info}/METADATA").decode()
+        assert f"{info}/licenses/LICENSE" in archive.namelist()
+    assert "scenario-lib = scenario_lib.pipelines.cli:main" in entry_points
+    assert "Name: scenario-lib\n" in metadata
+    assert "License-Expression: Apache-2.0\n" in metadata
+
+
+def test_the_sdist_builds_the_same_wheel_and_has_what_a_reader_needs(built: Path) -> None:
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"README.md", "LICENSE", "pyproject.toml", "pipelines/cli.py", "data/recipes/ieee13.toml"} <= names
+
+
+def test_the_installed_package_finds_its_own_data(installed: Path) -> None:
+    code = (
+        "import scenario_lib; from scenario_lib.feeders.data_files import data_dir; "
+        "from scenario_lib.feeders.catalogue import experiment_names, load_experiment; "
+        "from scenario_lib.simulation.assets import load_assets; load_assets(load_experiment('ieee13')); "
+        "print(scenario_lib.__file__, data_dir(), *experiment_names(), sep='\\n')"
+    )
+    package, data, *names = run_installed(installed, code).splitlines()
+    assert Path(package) == installed / "scenario_lib" / "__init__.py"
+    assert Path(data) == installed / "scenario_lib" / "data"
+    assert names == ["ieee123", "ieee13", "ieee34"]
+
+
+def test_the_installed_command_draws_the_same_scenario(installed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from scenario_lib.pipelines.cli import main
+
+    with pytest.raises(SystemExit):
+        main(["show", "7", "--system", "ieee123"])
+    code = "import sys; from scenario_lib.pipelines.cli import main; main(sys.argv[1:])"
+    assert run_installed(installed, code, "show", "7", "--system", "ieee123") == capsys.readouterr().out
