@@ -1,6 +1,5 @@
 """`scenario-lib build`: recipe and options in, a library out."""
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -24,7 +23,7 @@ from scenario_lib.screening.request import BuildOptions
 from scenario_lib.screening.summary import summary_lines
 from scenario_lib.simulation.engines import COMPILED, ENGINES, TOLERANCES, Engine
 
-from .options import jobs_option, parse_seeds, specs_dir_option, timeout_option
+from .options import jobs_option, name_and_value, parse_seeds, specs_dir_option, timeout_option
 
 EXIT_NOTHING_ACCEPTED = 5
 EXIT_SOME_FAILED = 6
@@ -104,22 +103,12 @@ def _with_options(tables: Tables, options: dict[str, Any]) -> Tables:
     if options["overlay"] is not None:
         tables = {**tables, "overlay": options["overlay"]}
     for setting in options["settings"]:
-        tables = with_setting(tables, *_name_and_value(setting))
+        tables = with_setting(tables, *name_and_value(setting, "--set"))
     names = ("candidates", "accept", "max_candidates", "seed_start")
     request = {**{name: options[name] for name in names}, "seeds": parse_seeds(options["seeds"])}
     if any(value is not None for value in request.values()):
         tables = with_request(tables, request)
     return tables
-
-
-def _name_and_value(setting: str) -> tuple[str, Any]:
-    name, equals, text = setting.partition("=")
-    if not equals:
-        raise InvalidSettingError(f"--set is {setting!r}; expected NAME=VALUE, such as ramp_up_prob=0.3")
-    try:
-        return name.strip(), json.loads(text)
-    except json.JSONDecodeError:
-        raise InvalidSettingError(f'--set {name}: {text!r} is not a value; write 0.3, true or ["flat"]') from None
 
 
 def _show(bar: Any, progress: Progress) -> None:

@@ -12,6 +12,8 @@ _COMMANDS = {
     "validate": "Check a library's files and draws, and replay its rollouts.",
     "info": "What a library holds: kinds, recovery, windows, recipe, versions.",
     "show": "One drawn scenario as JSON.",
+    "train": "A policy by PPO on a library (extra 'train').",
+    "evaluate": "Policies beside no control, a rule and OFO on a held-out library.",
     "data": "Spec caches: measured traces (gated) or synthetic ones.",
 }
 

@@ -1,7 +1,9 @@
 """Options that several commands share."""
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -36,3 +38,20 @@ def parse_seeds(text: str | None) -> tuple[int, ...] | None:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise InvalidSettingError(f"--seeds is {text!r}; expected whole numbers with commas, such as 7,1007") from None
+
+
+def name_and_value(text: str, option: str) -> tuple[str, Any]:
+    """Name and JSON value from "ramp_up_prob=0.3"; a bare word is a text.
+
+    Raises:
+        InvalidSettingError: Not of that form; the message names the option.
+    """
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidSettingError(f"{option} is {text!r}; expected NAME=VALUE, such as ramp_up_prob=0.3")
+    try:
+        return name.strip(), json.loads(value)
+    except json.JSONDecodeError:
+        if value.replace("-", "_").isidentifier():
+            return name.strip(), value
+        raise InvalidSettingError(f'{option} {name}: {value!r} is not a value; write 0.3, true or ["flat"]') from None

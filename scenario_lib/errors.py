@@ -66,3 +66,19 @@ class EnvironmentUseError(ScenarioLibError, RuntimeError):
 
 class EngineInUseError(ScenarioLibError, RuntimeError):
     """Another simulation took over the one OpenDSS engine of this process."""
+
+
+class MissingExtraError(ScenarioLibError, ImportError):
+    """An optional part of the installation is needed and not there."""
+
+
+class TrainingRefusedError(ScenarioLibError, RuntimeError):
+    """A training run may not start: its directory is in use, or what it would resume differs."""
+
+
+class PolicyError(ScenarioLibError, ValueError):
+    """A policy directory cannot be used: not one, damaged, edited, of another version, or for another feeder."""
+
+
+class SharedSeedsError(ScenarioLibError, ValueError):
+    """A policy would be evaluated on scenarios that it was trained on."""

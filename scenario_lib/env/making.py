@@ -15,11 +15,11 @@ from scenario_lib.env.picking import Library
 from scenario_lib.env.reward import RewardConfig
 from scenario_lib.env.simulation import make_sim_fn
 from scenario_lib.errors import InvalidSettingError, UnknownNameError
-from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.feeders.checks import refuse
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.sites import Site
 from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.recipe import located_experiment
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import Assets, load_assets
 from scenario_lib.simulation.rollout import run_rollout
@@ -68,8 +68,12 @@ per zone. system-summary-only: one violation summary."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Ingredients:
-    """What both kinds of environment are made of."""
+class Ingredients:
+    """What both kinds of environment are made of.
+
+    Attributes:
+        bus_phases: The (bus, phase) pairs of the feeder's voltages.
+    """
 
     library: Library
     experiment: Experiment
@@ -97,11 +101,8 @@ def make_batch_size_env(
         site: The agent's site; None means the first.
         playing: `ofo_baseline`, `truncate_episode` (True here), `on_divergence`, `worker`, `coverage`, `system`.
     """
-    made = _ingredients(library, specs_dir, playing.pop("system", None))
-    names = [candidate.name for candidate in made.experiment.sites]
-    if site is not None and site not in names:
-        raise UnknownNameError(f"site is {site!r}; expected one of {', '.join(names)}")
-    agent = made.experiment.sites[0] if site is None else made.experiment.sites[names.index(site)]
+    made = open_ingredients(library, specs_dir, playing.pop("system", None))
+    agent = agent_site(made.experiment, site)
     return BatchSizeEnv(
         make_sim_fn(made.experiment, made.assets),
         observation_config(made.experiment, made.bus_phases, observation, (agent,)),
@@ -119,7 +120,7 @@ def make_shared_batch_size_env(
     **playing: Any,
 ) -> SharedBatchSizeEnv:
     """An environment for the batch sizes of all sites; arguments as for `make_batch_size_env`."""
-    made = _ingredients(library, specs_dir, playing.pop("system", None))
+    made = open_ingredients(library, specs_dir, playing.pop("system", None))
     sites = made.experiment.sites
     return SharedBatchSizeEnv(
         make_sim_fn(made.experiment, made.assets),
@@ -127,6 +128,18 @@ def make_shared_batch_size_env(
         {site.name: tuple(model.label for model in site.models) for site in sites},
         **_common(made, action, reward, playing),
     )
+
+
+def agent_site(experiment: Experiment, site: str | None) -> Site:
+    """The agent's site by name; None is the first.
+
+    Raises:
+        UnknownNameError: No such site.
+    """
+    names = [candidate.name for candidate in experiment.sites]
+    if site is not None and site not in names:
+        raise UnknownNameError(f"site is {site!r}; expected one of {', '.join(names)}")
+    return experiment.sites[0] if site is None else experiment.sites[names.index(site)]
 
 
 def observation_config(
@@ -158,26 +171,33 @@ def observation_config(
     return replace(config, zone_buses=tuple(zone), n_bus_phases=slots)
 
 
-def _ingredients(
-    library: str | PathLike[str] | Library, specs_dir: str | PathLike[str] | None, system: str | None
-) -> _Ingredients:
+def open_ingredients(
+    library: str | PathLike[str] | Library, specs_dir: str | PathLike[str] | None = None, system: str | None = None
+) -> Ingredients:
+    """Open a library with the experiment, data and voltages that its environments need.
+
+    Args:
+        system: Experiment's TOML file, for a library on a feeder of the user's own.
+
+    Raises:
+        InvalidSettingError: The library has records of several feeders.
+    """
     opened = ScenarioLibrary(library) if isinstance(library, str | PathLike) else library
-    experiments = [recipe.experiment for recipe in opened.recipes.values()]
-    names = {experiment.name for experiment in experiments}
+    recipes = list(opened.recipes.values())
+    names = {recipe.experiment.name for recipe in recipes}
     if len(names) > 1:
         raise InvalidSettingError(
             f"the library has records of several feeders ({', '.join(sorted(names))}); export one"
         )
-    source = load_experiment(system or experiments[0].name)
-    experiment = replace(experiments[0], feeder=replace(experiments[0].feeder, circuit=source.feeder.circuit))
+    experiment = located_experiment(recipes[0], system)
     assets = load_assets(experiment, None if specs_dir is None else Path(specs_dir))
     # One simulated second tells which bus-phases the feeder has once all elements exist.
     bus_phases = run_rollout(base_scenario(experiment), experiment, assets, n_steps=1).bus_phases
-    return _Ingredients(opened, experiment, assets, bus_phases)
+    return Ingredients(opened, experiment, assets, bus_phases)
 
 
 def _common(
-    made: _Ingredients, action: str, reward: RewardConfig | Mapping[str, Any] | None, playing: dict[str, Any]
+    made: Ingredients, action: str, reward: RewardConfig | Mapping[str, Any] | None, playing: dict[str, Any]
 ) -> dict[str, Any]:
     weights = reward if isinstance(reward, RewardConfig) else RewardConfig(**(reward or {}))
     return {

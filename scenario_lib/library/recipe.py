@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from scenario_lib.feeders.canonical import digest_of
+from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.feeders.checks import STRICT
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.parsing import parse_as
@@ -76,3 +77,16 @@ def recipe_from_dict(tables: dict[str, Any], source: str) -> Recipe:
         settings=RandomizationSettings.from_openg2g(tables.get("randomize_kwargs") or {}),
         data=None if data is None else parse_as(DataDigests, data, f"{source}: data"),
     )
+
+
+def located_experiment(recipe: Recipe, system: str | None = None) -> Experiment:
+    """The recipe's experiment with the circuit file found again: the shipped one, or that of a user's own file.
+
+    Args:
+        system: Experiment's TOML file, for a library on a feeder of the user's own.
+
+    Raises:
+        UnknownNameError: The feeder does not ship, and no file is given.
+    """
+    source = load_experiment(system or recipe.experiment.name)
+    return replace(recipe.experiment, feeder=replace(recipe.experiment.feeder, circuit=source.feeder.circuit))

@@ -113,3 +113,10 @@ def _probabilities(weights: list[float]) -> np.ndarray:
     if not np.all(np.isfinite(values)) or np.any(values < 0) or values.sum() == 0:
         raise InvalidSettingError(f"weights are {weights[:5]}...; expected finite numbers of at least 0, not all 0")
     return np.asarray(values / values.sum())
+
+
+def spread_records(library: ScenarioLibrary, count: int | None) -> list[ScenarioRecord]:
+    """`count` records, evenly spread from the first to the last; all for None."""
+    if count is None or count >= len(library):
+        return list(library)
+    return [library[round(position)] for position in np.linspace(0, len(library) - 1, count)]

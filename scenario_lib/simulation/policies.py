@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Protocol
 
 from openg2g.controller.ofo import OFOBatchSizeController, OFOConfig
 from openg2g.controller.rule_based import RuleBasedBatchSizeController, RuleBasedConfig
@@ -16,6 +16,23 @@ from scenario_lib.simulation.grid import ScenarioGrid
 
 Controller = Any
 MakeController = Callable[[Site, ScenarioDatacenter, ScenarioGrid, Experiment, Assets], Controller]
+
+
+class ControlPolicy(Protocol):
+    """A policy that is not one of the named ones, such as a trained one."""
+
+    @property
+    def name(self) -> str:
+        """What a rollout calls it."""
+        ...
+
+    def controllers(self, datacenters: dict[str, ScenarioDatacenter], grid: ScenarioGrid) -> list[Controller]:
+        """openg2g controllers for the sites of a rollout, which is not started yet."""
+        ...
+
+
+Policy = str | ControlPolicy
+"""Who sets batch sizes: one of `POLICIES` by name, or an object that makes its own controllers."""
 
 _SCREENING_SENSITIVITY_INTERVAL_S = 300
 _SCREENING_W_THROUGHPUT = 1e-4
@@ -67,18 +84,20 @@ POLICIES = tuple(_MAKERS)
 
 
 def build_controllers(
-    policy: str,
+    policy: Policy,
     sites: tuple[Site, ...],
     datacenters: dict[str, ScenarioDatacenter],
     grid: ScenarioGrid,
     experiment: Experiment,
     assets: Assets,
 ) -> list[Controller]:
-    """One controller per site, in site order; none for the baseline.
+    """One controller per site, in site order; none for the baseline; a policy that is an object makes its own.
 
     Raises:
         UnknownNameError: No policy of that name.
     """
+    if not isinstance(policy, str):
+        return policy.controllers(datacenters, grid)
     if policy not in _MAKERS:
         raise UnknownNameError(f"policy {policy!r} is not known; expected one of {', '.join(POLICIES)}")
     make = _MAKERS[policy]

@@ -16,7 +16,7 @@ from scenario_lib.scenario.model import Scenario
 from scenario_lib.simulation.assets import Assets
 from scenario_lib.simulation.datacenters import ScenarioDatacenter, build_datacenters
 from scenario_lib.simulation.grid import ScenarioGrid
-from scenario_lib.simulation.policies import Controller, build_controllers
+from scenario_lib.simulation.policies import Controller, Policy, build_controllers
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Simulation:
 
 
 def build_simulation(
-    scenario: Scenario, experiment: Experiment, assets: Assets, policy: str = "none", n_steps: int = DURATION_S
+    scenario: Scenario, experiment: Experiment, assets: Assets, policy: Policy = "none", n_steps: int = DURATION_S
 ) -> Simulation:
     """Assemble datacenters, grid and controllers of one rollout."""
     datacenters = build_datacenters(scenario, experiment, assets)
@@ -73,7 +73,7 @@ def build_simulation(
 
 
 def run_rollout(
-    scenario: Scenario, experiment: Experiment, assets: Assets, policy: str = "none", n_steps: int = DURATION_S
+    scenario: Scenario, experiment: Experiment, assets: Assets, policy: Policy = "none", n_steps: int = DURATION_S
 ) -> Rollout:
     """Simulate a scenario under a policy for `n_steps` seconds.
 
@@ -89,7 +89,7 @@ def run_rollout(
         controllers=simulation.controllers,
         total_duration_s=n_steps,
     )
-    return _record(coordinator.run_iter(), simulation, policy, n_steps)
+    return _record(coordinator.run_iter(), simulation, policy if isinstance(policy, str) else policy.name, n_steps)
 
 
 def _record(ticks: Iterable[object], simulation: Simulation, policy: str, n_steps: int) -> Rollout:

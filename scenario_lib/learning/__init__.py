@@ -1,0 +1,35 @@
+"""Policies trained on a library, and how they compare with no control, a rule, and OFO on another library.
+
+`TrainedPolicy` and `evaluate` need numpy only; `train` needs the extra `train` (Stable-Baselines3 on PyTorch), which is
+loaded when training starts.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scenario_lib.learning.evaluate import EvaluationOptions as EvaluationOptions
+    from scenario_lib.learning.evaluate import evaluate as evaluate
+    from scenario_lib.learning.policy import PolicyController as PolicyController
+    from scenario_lib.learning.policy import TrainedPolicy as TrainedPolicy
+    from scenario_lib.learning.settings import TrainingSettings as TrainingSettings
+    from scenario_lib.learning.train import TrainingRun as TrainingRun
+    from scenario_lib.learning.train import train as train
+
+_HOME = {
+    "EvaluationOptions": "evaluate",
+    "PolicyController": "policy",
+    "TrainedPolicy": "policy",
+    "TrainingRun": "train",
+    "TrainingSettings": "settings",
+    "evaluate": "evaluate",
+    "train": "train",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'scenario_lib.learning' has no attribute {name!r}")
+    return getattr(import_module(f"scenario_lib.learning.{_HOME[name]}"), name)

@@ -1,0 +1,229 @@
+"""Figures of many rollouts side by side: per scenario, on average, as text and as Parquet."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from scenario_lib.errors import MissingDataError
+from scenario_lib.learning.figures import Figures
+from scenario_lib.library.files import replacing
+
+SCENARIOS = "scenarios.parquet"
+SUMMARY = "summary.parquet"
+TABLE = "table.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioFigures:
+    """One scenario under one control.
+
+    Attributes:
+        index, seed, kind: Of the record.
+        control: Name of the control.
+        figures: None where the rollout failed; `failure` says why.
+    """
+
+    index: int
+    seed: int
+    kind: str
+    control: str
+    figures: Figures | None
+    failure: str | None
+
+    def to_row(self) -> dict[str, Any]:
+        """The row of the scenarios table."""
+        names = [field.name for field in fields(Figures)]
+        values = dict.fromkeys(names) if self.figures is None else asdict(self.figures)
+        return {
+            "index": self.index,
+            "seed": self.seed,
+            "kind": self.kind,
+            "control": self.control,
+            **values,
+            "failure": self.failure,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSummary:
+    """One control over the scenarios that all controls played to the end.
+
+    Attributes:
+        scenarios: Their number.
+        removed_frac: Part of the integral violation without control that this control removes; None without the
+            control "none", or without any violation.
+        worst_v_min_pu, worst_v_max_pu: Over all scenarios; the other figures are means over scenarios.
+    """
+
+    control: str
+    scenarios: int
+    failed: int
+    integral_pu_s: float | None
+    removed_frac: float | None
+    violation_time_s: float | None
+    worst_v_min_pu: float | None
+    worst_v_max_pu: float | None
+    throughput_tokens_per_s: float | None
+    throughput_relative: float | None
+    itl_p99_s: float | None
+    itl_p99_over_deadline: float | None
+    mean_power_kw: float | None
+    batch_changes: float | None
+
+
+_UNCONTROLLED = "none"
+_ARROW_TYPES = {int: pa.int64(), str: pa.string()}
+_SUMMARY_SCHEMA = pa.schema(
+    [(field.name, _ARROW_TYPES.get(field.type, pa.float64())) for field in fields(ControlSummary)]
+)
+_SCENARIO_SCHEMA = pa.schema(
+    [
+        ("index", pa.int64()),
+        ("seed", pa.int64()),
+        ("kind", pa.string()),
+        ("control", pa.string()),
+        *((field.name, pa.int64() if field.type is int else pa.float64()) for field in fields(Figures)),
+        ("failure", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What an evaluation found.
+
+    Attributes:
+        controls: Their names, in the order asked for.
+        scenarios: Per scenario and control, scenario by scenario.
+        warnings: What should be known before the figures are believed.
+    """
+
+    controls: tuple[str, ...]
+    scenarios: tuple[ScenarioFigures, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> tuple[ScenarioFigures, ...]:
+        """Rollouts without figures."""
+        return tuple(entry for entry in self.scenarios if entry.figures is None)
+
+    def summaries(self) -> tuple[ControlSummary, ...]:
+        """One summary a control."""
+        broken = {entry.index for entry in self.failed}
+        uncontrolled = self._figures(_UNCONTROLLED, broken)
+        return tuple(self._summary(control, broken, uncontrolled) for control in self.controls)
+
+    def _figures(self, control: str, broken: set[int]) -> list[Figures]:
+        entries = (entry for entry in self.scenarios if entry.control == control and entry.index not in broken)
+        return [entry.figures for entry in entries if entry.figures is not None]
+
+    def _summary(self, control: str, broken: set[int], uncontrolled: Sequence[Figures]) -> ControlSummary:
+        figures = self._figures(control, broken)
+        before = sum(entry.integral_pu_s for entry in uncontrolled)
+        after = sum(entry.integral_pu_s for entry in figures)
+        return ControlSummary(
+            control=control,
+            scenarios=len(figures),
+            failed=sum(entry.control == control for entry in self.failed),
+            integral_pu_s=_mean(figures, "integral_pu_s"),
+            removed_frac=(before - after) / before if before > 0 else None,
+            violation_time_s=_mean(figures, "violation_time_s"),
+            worst_v_min_pu=min((entry.worst_v_min_pu for entry in figures), default=None),
+            worst_v_max_pu=max((entry.worst_v_max_pu for entry in figures), default=None),
+            throughput_tokens_per_s=_mean(figures, "throughput_tokens_per_s"),
+            throughput_relative=_mean(figures, "throughput_relative"),
+            itl_p99_s=_mean(figures, "itl_p99_s"),
+            itl_p99_over_deadline=_mean(figures, "itl_p99_over_deadline"),
+            mean_power_kw=_mean(figures, "mean_power_kw"),
+            batch_changes=_mean(figures, "batch_changes"),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return {
+            "warnings": list(self.warnings),
+            "summary": [asdict(summary) for summary in self.summaries()],
+            "scenarios": [entry.to_row() for entry in self.scenarios],
+        }
+
+    def lines(self) -> list[str]:
+        """The summary and the integral violations per scenario as text."""
+        lines = [f"warning: {warning}" for warning in self.warnings]
+        lines += [*_summary_lines(self.summaries()), "", *self._scenario_lines()]
+        return lines + [f"failed: seed {entry.seed} under {entry.control}: {entry.failure}" for entry in self.failed]
+
+    def _scenario_lines(self) -> list[str]:
+        widths = [max(9, len(control) + 2) for control in self.controls]
+        cells = "".join(f"{control:>{width}}" for control, width in zip(self.controls, widths, strict=True))
+        lines = ["integral violation (pu s) per scenario", f"{'seed':>10}  {'kind':5}{cells}"]
+        n = len(self.controls)
+        for first in range(0, len(self.scenarios), n):
+            row = self.scenarios[first : first + n]
+            values = [_text(None if entry.figures is None else entry.figures.integral_pu_s, "{:.3g}") for entry in row]
+            cells = "".join(f"{value:>{width}}" for value, width in zip(values, widths, strict=True))
+            lines.append(f"{row[0].seed:>10}  {row[0].kind:5}{cells}")
+        return lines
+
+
+def write_comparison(folder: Path, comparison: Comparison) -> None:
+    """Write both tables as Parquet and the readable one as text into a directory, which is made if need be.
+
+    Raises:
+        MissingDataError: The directory cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MissingDataError(f"{folder}: cannot be made ({error.strerror}); choose another --out") from None
+    rows = [entry.to_row() for entry in comparison.scenarios]
+    summaries = [asdict(summary) for summary in comparison.summaries()]
+    for name, table in (
+        (SCENARIOS, pa.Table.from_pylist(rows, _SCENARIO_SCHEMA)),
+        (SUMMARY, pa.Table.from_pylist(summaries, _SUMMARY_SCHEMA)),
+    ):
+        with replacing(folder / name) as stream:
+            pq.write_table(table, stream)
+    with replacing(folder / TABLE) as stream:
+        stream.write(("\n".join(comparison.lines()) + "\n").encode())
+
+
+def _mean(figures: Sequence[Figures], name: str) -> float | None:
+    values = [getattr(entry, name) for entry in figures]
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+_COLUMNS = (
+    ("integral", "pu s", "integral_pu_s", "{:.3f}"),
+    ("removed", "", "removed_frac", "{:.1%}"),
+    ("violation", "s", "violation_time_s", "{:.0f}"),
+    ("lowest", "pu", "worst_v_min_pu", "{:.4f}"),
+    ("highest", "pu", "worst_v_max_pu", "{:.4f}"),
+    ("tokens", "M/s", "throughput_tokens_per_s", "{:.3f}"),
+    ("of most", "", "throughput_relative", "{:.1%}"),
+    ("p99 ITL", "ms", "itl_p99_s", "{:.1f}"),
+    ("/deadline", "", "itl_p99_over_deadline", "{:.2f}"),
+    ("power", "MW", "mean_power_kw", "{:.3f}"),
+    ("changes", "", "batch_changes", "{:.0f}"),
+)
+_SCALES = {"throughput_tokens_per_s": 1e-6, "itl_p99_s": 1e3, "mean_power_kw": 1e-3}
+
+
+def _summary_lines(summaries: Sequence[ControlSummary]) -> list[str]:
+    width = max(12, *(len(summary.control) + 2 for summary in summaries))
+    head = f"{'control':{width}}" + "".join(f"{title:>11}" for title, *_ in _COLUMNS)
+    units = " " * width + "".join(f"{unit:>11}" for _, unit, *_ in _COLUMNS)
+    rows = [f"means over {summaries[0].scenarios} scenarios; lowest and highest voltages over all", head, units]
+    for summary in summaries:
+        cells = [_text(getattr(summary, name), form, _SCALES.get(name, 1.0)) for *_, name, form in _COLUMNS]
+        rows.append(f"{summary.control:{width}}" + "".join(f"{cell:>11}" for cell in cells))
+    return rows
+
+
+def _text(value: float | None, form: str, scale: float = 1.0) -> str:
+    return "-" if value is None else form.format(value * scale)

@@ -1,0 +1,123 @@
+"""Replay a held-out library under no control, a rule, OFO and trained policies, and compare."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from scenario_lib.errors import InvalidSettingError, PolicyError, UnknownNameError
+from scenario_lib.execution.tasks import Outcome, RunOptions, run_tasks
+from scenario_lib.feeders.checks import require_count
+from scenario_lib.learning.comparison import Comparison, ScenarioFigures
+from scenario_lib.learning.figures import Figures, figures_of
+from scenario_lib.learning.held_out import held_out_warnings
+from scenario_lib.learning.policy import TrainedPolicy
+from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.recipe import located_experiment
+from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.library.view import spread_records
+from scenario_lib.simulation.assets import load_assets
+from scenario_lib.simulation.policies import POLICIES, Policy
+from scenario_lib.simulation.rollout import run_rollout
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationOptions:
+    """How a library is replayed.
+
+    Attributes:
+        policies: Directories of trained policies.
+        baselines: Named policies to compare with, among "none", "rule-based", "ofo".
+        records: How many records, spread over the library; None for all.
+        specs_dir: Spec cache to replay on; None means the shipped one.
+        system: Experiment's TOML file, for a library on a feeder of the user's own.
+        allow_shared_seeds: Go on where a policy was trained on records of this library, with a warning.
+    """
+
+    policies: tuple[Path, ...] = ()
+    baselines: tuple[str, ...] = POLICIES
+    records: int | None = None
+    specs_dir: Path | None = None
+    system: str | None = None
+    allow_shared_seeds: bool = False
+    run: RunOptions = RunOptions()
+
+    def __post_init__(self) -> None:
+        for name in self.baselines:
+            if name not in POLICIES:
+                raise UnknownNameError(f"baseline {name!r} is not known; expected among {', '.join(POLICIES)}")
+        if self.records is not None:
+            require_count("records", self.records, 1)
+        if not self.baselines and not self.policies:
+            raise InvalidSettingError("nothing to evaluate; give baselines, policies, or both")
+
+
+Task = tuple[int, int]
+"""Index of a record, and position of a control."""
+
+
+def evaluate(path: Path, options: EvaluationOptions, show: Callable[[int, int], None] | None = None) -> Comparison:
+    """Replay whole hours in parallel workers; equal results for any number of them.
+
+    Args:
+        path: The library.
+        show: Called with (rollouts done, in all).
+
+    Raises:
+        SharedSeedsError: A policy was trained on records of this library.
+        PolicyError: A policy cannot be read, or is one for another feeder.
+        InvalidSettingError: Two policies have one name.
+    """
+    library = ScenarioLibrary(path)
+    policies = [TrainedPolicy.load(folder) for folder in options.policies]
+    _require_feeder(library, policies)
+    warnings = held_out_warnings(library, policies, options.allow_shared_seeds)
+    controls: list[Policy] = [*options.baselines, *policies]
+    names = control_names(controls)
+    records = spread_records(library, options.records)
+    tasks = [(record.index, position) for record in records for position in range(len(controls))]
+    replay = partial(_replay, library, controls, options)
+    figures = {}
+    for outcome in run_tasks(replay, tasks, options.run):
+        figures[outcome.task] = _scenario_figures(outcome, library, names)
+        if show is not None:
+            show(len(figures), len(tasks))
+    return Comparison(names, tuple(figures[task] for task in sorted(figures)), warnings)
+
+
+def control_names(controls: Sequence[Policy]) -> tuple[str, ...]:
+    """What tables call the controls, each name once."""
+    names = tuple(control if isinstance(control, str) else control.name for control in controls)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidSettingError(
+            f"two controls are called {twice!r}; a policy is called like its directory: rename one"
+        )
+    return names
+
+
+def _require_feeder(library: ScenarioLibrary, policies: Sequence[TrainedPolicy]) -> None:
+    feeders = sorted({recipe.experiment.name for recipe in library.recipes.values()})
+    for policy in policies:
+        if feeders != [policy.card.feeder]:
+            raise PolicyError(
+                f"policy {policy.name} was trained on feeder {policy.card.feeder}; {library.path} is a library on "
+                f"{', '.join(feeders)}"
+            )
+
+
+def _replay(library: ScenarioLibrary, controls: Sequence[Policy], options: EvaluationOptions, task: Task) -> Figures:
+    """Runs inside a worker."""
+    record = library[task[0]]
+    experiment = located_experiment(library.recipe_of(record), options.system)
+    assets = load_assets(experiment, options.specs_dir)
+    rollout = run_rollout(library.materialize(record), experiment, assets, controls[task[1]])
+    return figures_of(rollout, experiment, assets)
+
+
+def _scenario_figures(
+    outcome: Outcome[Task, Figures], library: ScenarioLibrary, names: tuple[str, ...]
+) -> ScenarioFigures:
+    record: ScenarioRecord = library[outcome.task[0]]
+    failure = None if outcome.failure is None else outcome.failure.message
+    return ScenarioFigures(record.index, record.seed, record.kind, names[outcome.task[1]], outcome.result, failure)

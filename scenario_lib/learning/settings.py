@@ -1,0 +1,192 @@
+"""What training is told: how long, on which environment, paid for what, and PPO's own settings.
+
+A settings file is TOML with the tables `[environment]`, `[reward]` and `[ppo]`; names are those of the fields here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+from scenario_lib.env.action import ACTION_MODES
+from scenario_lib.env.picking import COVERAGES
+from scenario_lib.env.reward import RewardConfig
+from scenario_lib.errors import InvalidSettingError
+from scenario_lib.feeders.checks import (
+    STRICT,
+    refuse,
+    require_at_least,
+    require_between,
+    require_count,
+    require_positive,
+)
+from scenario_lib.feeders.parsing import parse_as, read_toml
+
+ACTIVATIONS = ("tanh", "relu")
+Tables = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSettings:
+    """The environment that is trained in; see `scenario_lib.env.making`.
+
+    Attributes:
+        shared: One policy sets the batch sizes of all sites; otherwise those of one.
+        site: The agent's site; None for the first.
+        truncate_episode: Episodes are the control windows of their records, not the whole hours.
+        ofo_baseline: Pay for doing better than OFO in the same second.
+        coverage: "disjoint": the environments see each scenario once before any twice; or "random".
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
+
+    observation: str = "full-voltage"
+    action: str = "delta"
+    shared: bool = False
+    site: str | None = None
+    truncate_episode: bool = True
+    ofo_baseline: bool = False
+    coverage: str = "disjoint"
+
+    def __post_init__(self) -> None:
+        if self.action not in ACTION_MODES:
+            raise refuse("action", self.action, f"one of {', '.join(ACTION_MODES)}")
+        if self.coverage not in COVERAGES:
+            raise refuse("coverage", self.coverage, f"one of {', '.join(COVERAGES)}")
+        if self.shared and self.site is not None:
+            raise refuse("site", self.site, "none, because a shared policy sets all sites")
+
+
+@dataclass(frozen=True, slots=True)
+class PPOSettings:
+    """Proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347), as Stable-Baselines3 implements it.
+
+    Attributes:
+        n_steps: Steps of each environment between two updates.
+        batch_size: Size of a minibatch; divides the steps of all environments between two updates.
+        n_epochs: Passes over those steps in an update.
+        learning_rate, final_learning_rate: Falls linearly from the first to the second; None: it stays.
+        gae_lambda: Trade-off of generalised advantage estimation (arXiv:1506.02438).
+        target_kl: An update stops early beyond this divergence; None for never.
+        hidden_sizes: Units of the hidden layers of actor and critic each.
+        normalize_observations, normalize_rewards: By running mean and variance; rewards by that of the return.
+        clip_observations, clip_rewards: Bounds of the normalised values.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
+
+    n_steps: int = 256
+    batch_size: int = 256
+    n_epochs: int = 5
+    learning_rate: float = 3e-4
+    final_learning_rate: float | None = None
+    gamma: float = 0.99
+    gae_lambda: float = 0.95
+    clip_range: float = 0.2
+    entropy_weight: float = 0.0
+    value_weight: float = 0.5
+    max_grad_norm: float = 0.5
+    target_kl: float | None = None
+    hidden_sizes: tuple[int, ...] = (64, 64)
+    activation: str = "tanh"
+    normalize_observations: bool = True
+    normalize_rewards: bool = True
+    clip_observations: float = 10.0
+    clip_rewards: float = 10.0
+
+    def __post_init__(self) -> None:
+        require_count("n_steps", self.n_steps, 2)
+        require_count("batch_size", self.batch_size, 2)
+        require_count("n_epochs", self.n_epochs, 1)
+        for name in ("learning_rate", "clip_range", "max_grad_norm", "clip_observations", "clip_rewards"):
+            require_positive(name, getattr(self, name))
+        for name in ("gamma", "gae_lambda"):
+            require_between(name, getattr(self, name), 0, 1)
+        for name in ("entropy_weight", "value_weight"):
+            require_at_least(name, getattr(self, name), 0)
+        if self.final_learning_rate is not None:
+            require_between("final_learning_rate", self.final_learning_rate, 0, self.learning_rate)
+        if self.target_kl is not None:
+            require_positive("target_kl", self.target_kl)
+        if not self.hidden_sizes:
+            raise refuse("hidden_sizes", self.hidden_sizes, "at least one layer")
+        for units in self.hidden_sizes:
+            require_count("hidden_sizes", units, 1)
+        if self.activation not in ACTIVATIONS:
+            raise refuse("activation", self.activation, f"one of {', '.join(ACTIVATIONS)}")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSettings:
+    """Everything that decides what a training run learns, beside the library.
+
+    Attributes:
+        steps: Environment steps in all; the run ends with the first update at or after them.
+        envs: Environments that play at the same time.
+        seed: Of weights, actions and scenario order.
+        checkpoint_steps: A checkpoint is written each time that so many steps more are done.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
+
+    steps: int = 1_000_000
+    envs: int = 4
+    seed: int = 0
+    checkpoint_steps: int = 100_000
+    environment: EnvironmentSettings = EnvironmentSettings()
+    reward: RewardConfig = RewardConfig()
+    ppo: PPOSettings = PPOSettings()
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "envs", "checkpoint_steps"):
+            require_count(name, getattr(self, name), 1)
+        require_count("seed", self.seed, 0)
+        steps_per_update = self.ppo.n_steps * self.envs
+        if steps_per_update % self.ppo.batch_size:
+            raise refuse(
+                "batch_size", self.ppo.batch_size, f"a divisor of n_steps times envs, which is {steps_per_update}"
+            )
+
+    def to_dict(self) -> Tables:
+        """The settings as plain values."""
+        return asdict(self)
+
+
+def read_settings_tables(path: Path) -> Tables:
+    """The tables of a settings file; what they hold is checked by `parse_settings`."""
+    return read_toml(path)
+
+
+def parse_settings(tables: Tables, source: str) -> TrainingSettings:
+    """The settings that tables describe.
+
+    Raises:
+        DataFileError: A name is not known, or a value is not allowed; the message names the source and both.
+    """
+    return parse_as(TrainingSettings, tables, source)
+
+
+_TABLES = {"environment": EnvironmentSettings, "reward": RewardConfig, "ppo": PPOSettings}
+
+
+def with_settings(tables: Tables, changes: Mapping[str, Any]) -> Tables:
+    """The tables with some settings changed, each by its field's name, in whichever table that is.
+
+    Raises:
+        InvalidSettingError: No setting of that name.
+    """
+    changed: Tables = {**tables, **{name: dict(tables.get(name, {})) for name in _TABLES}}
+    for name, value in changes.items():
+        _table_of(changed, name)[name] = value
+    return changed
+
+
+def _table_of(tables: Tables, name: str) -> Tables:
+    own = [field.name for field in fields(TrainingSettings) if field.name not in _TABLES]
+    known = {field.name: table for table, kind in _TABLES.items() for field in fields(kind)}
+    if name in own:
+        return tables
+    if name not in known:
+        raise InvalidSettingError(f"setting {name!r} is not known; expected one of {', '.join([*own, *known])}")
+    table: Tables = tables[known[name]]
+    return table

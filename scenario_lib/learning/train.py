@@ -1,0 +1,132 @@
+"""Train a policy on a library: check, start or resume, and leave a directory that `evaluate` can use."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from scenario_lib.errors import MissingExtraError, TrainingRefusedError
+from scenario_lib.feeders.canonical import file_digest
+from scenario_lib.learning.policy_files import TrainedRecord, TrainingLibrary
+from scenario_lib.learning.run_folder import Checkpoint, RunFolder, require_same_run
+from scenario_lib.learning.settings import TrainingSettings
+from scenario_lib.learning.worlds import World
+from scenario_lib.library.files import METADATA
+from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.scenario.canonical import scenario_digest
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingProgress:
+    """Where a run stands.
+
+    Attributes:
+        steps: Environment steps done, those before a resume included.
+        mean_return: Of the last episodes; None before the first ended.
+    """
+
+    steps: int
+    total: int
+    episodes: int
+    mean_return: float | None
+
+
+ShowProgress = Callable[[TrainingProgress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRun:
+    """A run to be started.
+
+    Attributes:
+        library: Path of the library.
+        out: Directory of the run.
+        specs_dir: Spec cache that the library was built on; None means the shipped one.
+        system: Experiment's TOML file, for a library on a feeder of the user's own.
+        resume: Go on from the last checkpoint, if there is one.
+        device: PyTorch device of actor and critic.
+    """
+
+    library: Path
+    out: Path
+    settings: TrainingSettings
+    specs_dir: Path | None = None
+    system: str | None = None
+    resume: bool = False
+    device: str = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """What a run did.
+
+    Attributes:
+        policy: Directory of the policy.
+        steps, episodes: In all, those before a resume included.
+        steps_per_s: Of this run.
+    """
+
+    policy: Path
+    steps: int
+    episodes: int
+    mean_return: float | None
+    steps_per_s: float
+
+
+def train(run: TrainingRun, show: ShowProgress | None = None) -> TrainingResult:
+    """Train with PPO.
+
+    Raises:
+        MissingExtraError: Stable-Baselines3 is not installed.
+        TrainingRefusedError: The directory is not free, or holds another run than the one to be resumed.
+        LibraryError, InvalidSettingError, UnknownNameError: Library or settings cannot be used.
+    """
+    require_extra()
+    # Only here: it loads PyTorch, which takes seconds.
+    from scenario_lib.learning.ppo import PPORun, run_ppo
+
+    library = ScenarioLibrary(run.library)
+    trained_on = training_library(library)
+    folder = RunFolder(run.out)
+    checkpoint = _checkpoint(run, folder, trained_on.digest)
+    world = World(library.path, run.specs_dir, run.system, run.settings)
+    return run_ppo(PPORun(world, trained_on, folder, checkpoint, run.device), show or (lambda _: None))
+
+
+def require_extra() -> None:
+    """Refuse to train without the extra.
+
+    Raises:
+        MissingExtraError: Naming the command that installs it.
+    """
+    for name in ("stable_baselines3", "torch"):
+        if find_spec(name) is None:
+            raise MissingExtraError(f"training needs {name}, which is not here: pip install 'scenario-lib[train]'")
+
+
+def training_library(library: ScenarioLibrary) -> TrainingLibrary:
+    """What identifies a library and each of its records."""
+    records = tuple(record_identity(library, record) for record in library)
+    return TrainingLibrary(file_digest(library.path / METADATA), records)
+
+
+def record_identity(library: ScenarioLibrary, record: ScenarioRecord) -> TrainedRecord:
+    """Seed, recipe and digest of a record; computed where its library does not say."""
+    if record.proof is not None:
+        return TrainedRecord(record.seed, record.proof.recipe, record.proof.scenario_digest)
+    return TrainedRecord(record.seed, library.recipe_of(record).id, scenario_digest(library.materialize(record)))
+
+
+def _checkpoint(run: TrainingRun, folder: RunFolder, library_digest: str) -> Checkpoint | None:
+    checkpoint = folder.newest() if run.resume else None
+    if checkpoint is None:
+        folder.require_free()
+        return None
+    require_same_run(checkpoint, run.settings, library_digest)
+    if checkpoint.card.steps >= run.settings.steps:
+        raise TrainingRefusedError(
+            f"{checkpoint.folder}: has {checkpoint.card.steps} steps already, {run.settings.steps} were asked for; "
+            f"give more --steps to go on"
+        )
+    return checkpoint
