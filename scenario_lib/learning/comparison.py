@@ -77,7 +77,7 @@ class ControlSummary:
 
 
 _UNCONTROLLED = "none"
-_ARROW_TYPES = {int: pa.int64(), str: pa.string()}
+_ARROW_TYPES: dict[object, pa.DataType] = {int: pa.int64(), str: pa.string()}
 _SUMMARY_SCHEMA = pa.schema(
     [(field.name, _ARROW_TYPES.get(field.type, pa.float64())) for field in fields(ControlSummary)]
 )

@@ -22,7 +22,7 @@ from scenario_lib.feeders.parsing import parse_as
 from scenario_lib.learning.actor import Actor
 from scenario_lib.learning.normalization import Normalization
 from scenario_lib.learning.settings import TrainingSettings
-from scenario_lib.library.files import write_json
+from scenario_lib.library.files import replacing
 
 FORMAT_VERSION = 1
 """Raised when a change of the files would make older readers misread them."""
@@ -127,11 +127,11 @@ def whole_directory(folder: Path) -> Iterator[Path]:
 
 def write_policy(folder: Path, parts: PolicyParts) -> None:
     """Write a policy's files into an existing directory, `policy.json` last."""
-    write_json(folder / ACTOR, asdict(parts.actor))
-    write_json(folder / NORMALIZE, asdict(parts.normalization))
+    _write(folder / ACTOR, asdict(parts.actor))
+    _write(folder / NORMALIZE, asdict(parts.normalization))
     parts.write_model(folder / MODEL)
     digests = {name: file_digest(folder / name) for name in (ACTOR, NORMALIZE, MODEL)}
-    write_json(folder / CARD, {**asdict(parts.card), "digests": digests})
+    _write(folder / CARD, {**asdict(parts.card), "digests": digests})
 
 
 def policy_folder(folder: Path) -> Path:
@@ -193,6 +193,13 @@ def _parsed(kind: type[T], tables: Any, path: Path) -> T:
         return parse_as(kind, tables, str(path))
     except DataFileError as error:
         raise PolicyError(str(error)) from None
+
+
+def _write(path: Path, value: dict[str, Any]) -> None:
+    """Strict JSON, one key a line. Keys stay in order: that of zones and sites is the order of what is observed."""
+    lines = (f"{json.dumps(key)}: {json.dumps(entry, allow_nan=False)}" for key, entry in value.items())
+    with replacing(path) as stream:
+        stream.write(("{\n" + ",\n".join(lines) + "\n}\n").encode())
 
 
 def _read(path: Path) -> Any:
