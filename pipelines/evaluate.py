@@ -11,7 +11,7 @@ from tqdm import tqdm
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.execution.tasks import RunOptions
 from scenario_lib.learning.comparison import Comparison, write_comparison
-from scenario_lib.learning.evaluate import EvaluationOptions, evaluate
+from scenario_lib.learning.evaluation import EvaluationOptions, evaluate
 
 from .options import jobs_option, json_option, specs_dir_option, timeout_option
 

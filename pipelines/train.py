@@ -8,7 +8,7 @@ import click
 from tqdm import tqdm
 
 from scenario_lib.learning.settings import TrainingSettings, parse_settings, read_settings_tables, with_settings
-from scenario_lib.learning.train import TrainingProgress, TrainingRun, train
+from scenario_lib.learning.training import TrainingProgress, TrainingRun, train
 
 from .options import name_and_value, specs_dir_option
 

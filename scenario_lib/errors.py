@@ -72,8 +72,8 @@ class MissingExtraError(ScenarioLibError, ImportError):
     """An optional part of the installation is needed and not there."""
 
 
-class TrainingRefusedError(ScenarioLibError, RuntimeError):
-    """A training run may not start: its directory is in use, or what it would resume differs."""
+class TrainingError(ScenarioLibError, RuntimeError):
+    """A training run may not start (directory in use, another run to be resumed), or it broke off."""
 
 
 class PolicyError(ScenarioLibError, ValueError):

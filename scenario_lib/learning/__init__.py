@@ -8,22 +8,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scenario_lib.learning.evaluate import EvaluationOptions as EvaluationOptions
-    from scenario_lib.learning.evaluate import evaluate as evaluate
+    from scenario_lib.learning.evaluation import EvaluationOptions as EvaluationOptions
+    from scenario_lib.learning.evaluation import evaluate as evaluate
     from scenario_lib.learning.policy import PolicyController as PolicyController
     from scenario_lib.learning.policy import TrainedPolicy as TrainedPolicy
     from scenario_lib.learning.settings import TrainingSettings as TrainingSettings
-    from scenario_lib.learning.train import TrainingRun as TrainingRun
-    from scenario_lib.learning.train import train as train
+    from scenario_lib.learning.training import TrainingRun as TrainingRun
+    from scenario_lib.learning.training import train as train
 
 _HOME = {
-    "EvaluationOptions": "evaluate",
+    "EvaluationOptions": "evaluation",
     "PolicyController": "policy",
     "TrainedPolicy": "policy",
-    "TrainingRun": "train",
+    "TrainingRun": "training",
     "TrainingSettings": "settings",
-    "evaluate": "evaluate",
-    "train": "train",
+    "evaluate": "evaluation",
+    "train": "training",
 }
 
 __all__ = sorted(_HOME)

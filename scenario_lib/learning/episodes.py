@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scenario_lib.errors import TrainingRefusedError
+from scenario_lib.errors import TrainingError
 from scenario_lib.library.files import replacing
 
 COMPONENTS = ("voltage", "throughput", "latency", "switch", "safe", "ofo_baseline")
@@ -116,14 +116,12 @@ def read_episodes(path: Path, until_steps: int) -> list[EpisodeRow]:
     """The episodes that ended within so many steps of the run.
 
     Raises:
-        TrainingRefusedError: The file is not what `write_episodes` wrote.
+        TrainingError: The file is not what `write_episodes` wrote.
     """
     try:
         table = pq.read_table(path)
         if table.schema != SCHEMA:
             raise ValueError("its columns are not those of episodes")
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise TrainingRefusedError(
-            f"{path}: cannot be read ({error}); restore it, or train into another --out"
-        ) from None
+        raise TrainingError(f"{path}: cannot be read ({error}); restore it, or train into another --out") from None
     return [EpisodeRow(**row) for row in table.to_pylist() if row["total_steps"] <= until_steps]

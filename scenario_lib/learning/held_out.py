@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from scenario_lib.errors import SharedSeedsError
 from scenario_lib.learning.policy import TrainedPolicy
-from scenario_lib.learning.train import training_library
+from scenario_lib.learning.training import training_library
 from scenario_lib.library.loader import ScenarioLibrary
 
 _MOST_NAMED = 5

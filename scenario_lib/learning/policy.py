@@ -20,7 +20,7 @@ from scenario_lib.errors import InvalidSettingError, PolicyError
 from scenario_lib.feeders.canonical import first_difference
 from scenario_lib.learning.actor import Actor
 from scenario_lib.learning.normalization import Normalization
-from scenario_lib.learning.policy_files import ACTOR, NORMALIZE, PolicyCard, policy_folder, read_card, read_part
+from scenario_lib.learning.policy_files import ACTOR, NEWEST, NORMALIZE, PolicyCard, policy_folder, read_card, read_part
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,10 @@ class TrainedPolicy:
         Raises:
             PolicyError: It is not one, damaged, edited, or of another format version.
         """
-        given = Path(directory)
-        folder = policy_folder(given)
+        folder = policy_folder(Path(directory))
         card = read_card(folder)
         policy = cls(
-            name=given.resolve().name,
+            name=_name(folder),
             card=card,
             normalization=read_part(folder, card, NORMALIZE, Normalization),
             actor=read_part(folder, card, ACTOR, Actor),
@@ -78,6 +77,12 @@ class TrainedPolicy:
             PolicyError: The rollout lacks one of the policy's sites.
         """
         return [PolicyController(self, datacenters, grid)]
+
+
+def _name(folder: Path) -> str:
+    """The name of a run for its policy; otherwise that of the directory."""
+    resolved = folder.resolve()
+    return resolved.parent.name if resolved.name == NEWEST else resolved.name
 
 
 class PolicyController(Controller[DatacenterBackend, GridBackend]):  # type: ignore[misc]

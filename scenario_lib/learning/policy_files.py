@@ -31,6 +31,7 @@ CARD = "policy.json"
 ACTOR = "actor.json"
 NORMALIZE = "normalize.json"
 MODEL = "model.zip"
+NEWEST = "policy"  # in the directory of a run
 
 T = TypeVar("T")
 
@@ -140,11 +141,11 @@ def policy_folder(folder: Path) -> Path:
     Raises:
         PolicyError: Neither has a `policy.json`.
     """
-    for candidate in (folder, folder / "policy"):
+    for candidate in (folder, folder / NEWEST):
         if (candidate / CARD).is_file():
             return candidate
     raise PolicyError(
-        f"{folder}: has no {CARD}, nor has {folder / 'policy'}; give the directory of a training run, of one of its "
+        f"{folder}: has no {CARD}, nor has {folder / NEWEST}; give the directory of a training run, of one of its "
         f"checkpoints, or of a policy"
     )
 

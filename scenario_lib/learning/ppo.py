@@ -5,6 +5,7 @@ with `set_parameters`, which reads tensors only (`weights_only=True`): nothing o
 """
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -17,7 +18,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import VecNormalize
 
-from scenario_lib.errors import PolicyError
+from scenario_lib.errors import PolicyError, TrainingError
 from scenario_lib.learning.actor import Actor, Layer
 from scenario_lib.learning.episodes import EpisodeRow, EpisodeTally
 from scenario_lib.learning.normalization import Normalization, RunningStatistics
@@ -33,7 +34,7 @@ from scenario_lib.learning.policy_files import (
 )
 from scenario_lib.learning.run_folder import TENSORBOARD, Checkpoint, RunFolder
 from scenario_lib.learning.settings import PPOSettings, TrainingSettings
-from scenario_lib.learning.train import ShowProgress, TrainingProgress, TrainingResult
+from scenario_lib.learning.training import ShowProgress, TrainingProgress, TrainingResult
 from scenario_lib.learning.worlds import World, base_seed, make_vector_env, world_facts
 from scenario_lib.library.versions import versions
 
@@ -73,16 +74,16 @@ def run_ppo(run: PPORun, show: ShowProgress) -> TrainingResult:
         recorder = _Recorder(card, run.folder, show, [] if checkpoint is None else checkpoint.episodes)
         started = time.monotonic()
         model.learn(settings.steps - done, callback=recorder, reset_num_timesteps=False)
-        seconds = time.monotonic() - started
-        return TrainingResult(
-            run.folder.policy,
-            model.num_timesteps,
-            len(recorder.episodes),
-            recorder.mean_return,
-            (model.num_timesteps - done) / seconds,
-        )
+        return recorder.result((model.num_timesteps - done) / (time.monotonic() - started))
+    except (EOFError, ConnectionError) as error:
+        raise TrainingError(
+            f"a worker process of the environments ended ({type(error).__name__}); what it reported stands above. "
+            f"Checkpoints are kept: --resume goes on"
+        ) from None
     finally:
-        environments.close()
+        # Workers that ended already, as they do on Ctrl-C, do not answer.
+        with suppress(EOFError, ConnectionError):
+            environments.close()
 
 
 def _card(run: PPORun) -> PolicyCard:
@@ -206,6 +207,12 @@ class _Recorder(BaseCallback):  # type: ignore[misc]
         """Of the last episodes; None before the first ended."""
         recent = [row.episode_return for row in self.episodes[-_RECENT_EPISODES:]]
         return float(np.mean(recent)) if recent else None
+
+    def result(self, steps_per_s: float) -> TrainingResult:
+        """What the run did so far."""
+        return TrainingResult(
+            self._folder.policy, self.num_timesteps, len(self.episodes), self.mean_return, steps_per_s
+        )
 
     def _on_training_start(self) -> None:
         self._saved_steps = self.num_timesteps

@@ -1,14 +1,25 @@
 """The directory of a training run: its checkpoints, its episodes, and the policy as it is so far."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from scenario_lib.errors import TrainingRefusedError
+from filelock import FileLock, Timeout
+
+from scenario_lib.errors import TrainingError
 from scenario_lib.feeders.canonical import first_difference
 from scenario_lib.learning.episodes import EpisodeRow, read_episodes, write_episodes
-from scenario_lib.learning.policy_files import CARD, PolicyCard, PolicyParts, read_card, whole_directory, write_policy
+from scenario_lib.learning.policy_files import (
+    CARD,
+    NEWEST,
+    PolicyCard,
+    PolicyParts,
+    read_card,
+    whole_directory,
+    write_policy,
+)
 from scenario_lib.learning.settings import TrainingSettings
 
 EPISODES = "episodes.parquet"
@@ -35,13 +46,13 @@ class RunFolder:
     @property
     def policy(self) -> Path:
         """Directory of the newest policy."""
-        return self.path / "policy"
+        return self.path / NEWEST
 
     def newest(self) -> Checkpoint | None:
         """The last whole checkpoint; None if there is none.
 
         Raises:
-            PolicyError, TrainingRefusedError: It is damaged.
+            PolicyError, TrainingError: It is damaged.
         """
         folders = sorted(path for path in self._checkpoints.glob("step-*") if (path / CARD).is_file())
         if not folders:
@@ -49,15 +60,34 @@ class RunFolder:
         card = read_card(folders[-1])
         return Checkpoint(folders[-1], card, read_episodes(self.path / EPISODES, card.steps))
 
-    def require_free(self) -> None:
-        """Refuse a directory that has anything in it.
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Hold the only right to train into this directory; the system releases it if the process dies.
 
         Raises:
-            TrainingRefusedError: Naming the options that go on.
+            TrainingError: Another run holds it, or it cannot be written.
         """
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            raise TrainingRefusedError(
-                f"{self.path}: exists already; go on with a run there by --resume, or choose another --out"
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=0):
+                yield
+        except Timeout:
+            raise TrainingError(
+                f"{self.path}: another run trains there; wait, or choose another --out"
+            ) from None
+        except (PermissionError, NotADirectoryError, FileExistsError) as error:
+            raise TrainingError(f"{self.path}: cannot be written ({error.strerror}); choose another --out") from None
+
+    def require_free(self, resume: bool) -> None:
+        """Refuse a directory that has anything in it; with `resume`, the beginnings of a run may be there.
+
+        Raises:
+            TrainingError: Naming the options that go on.
+        """
+        allowed = {EPISODES, TENSORBOARD, self._checkpoints.name} if resume else set()
+        if self.path.is_dir() and any(path.name not in allowed for path in self.path.iterdir()):
+            raise TrainingError(
+                f"{self.path}: is not empty; go on with a run there by --resume, or choose another --out"
             )
         self.path.mkdir(parents=True, exist_ok=True)
 
@@ -76,7 +106,7 @@ def require_same_run(checkpoint: Checkpoint, settings: TrainingSettings, library
     """Refuse to resume with other settings or another library; the number of steps may change.
 
     Raises:
-        TrainingRefusedError: Naming the first difference.
+        TrainingError: Naming the first difference.
     """
     now, then = settings.to_dict(), checkpoint.card.settings.to_dict()
     for name in _MAY_CHANGE:
@@ -85,7 +115,7 @@ def require_same_run(checkpoint: Checkpoint, settings: TrainingSettings, library
     if difference is None and library_digest != checkpoint.card.library.digest:
         difference = f"library: its digest is {library_digest[:12]}..., was {checkpoint.card.library.digest[:12]}..."
     if difference:
-        raise TrainingRefusedError(
+        raise TrainingError(
             f"{checkpoint.folder}: cannot be resumed, because the run would not be the same ({difference}); give the "
             f"settings that it was started with, or train into another --out"
         )

@@ -24,6 +24,7 @@ from scenario_lib.feeders.parsing import parse_as, read_toml
 
 ACTIVATIONS = ("tanh", "relu")
 Tables = dict[str, Any]
+_LARGEST_SEED = 2**32 - 1  # what PyTorch, numpy and Python take alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,7 @@ class TrainingSettings:
         for name in ("steps", "envs", "checkpoint_steps"):
             require_count(name, getattr(self, name), 1)
         require_count("seed", self.seed, 0)
+        require_between("seed", self.seed, 0, _LARGEST_SEED)
         steps_per_update = self.ppo.n_steps * self.envs
         if steps_per_update % self.ppo.batch_size:
             raise refuse(

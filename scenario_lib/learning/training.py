@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from scenario_lib.errors import MissingExtraError, TrainingRefusedError
+from scenario_lib.errors import MissingExtraError, TrainingError
 from scenario_lib.feeders.canonical import file_digest
 from scenario_lib.learning.policy_files import TrainedRecord, TrainingLibrary
 from scenario_lib.learning.run_folder import Checkpoint, RunFolder, require_same_run
@@ -79,7 +79,7 @@ def train(run: TrainingRun, show: ShowProgress | None = None) -> TrainingResult:
 
     Raises:
         MissingExtraError: Stable-Baselines3 is not installed.
-        TrainingRefusedError: The directory is not free, or holds another run than the one to be resumed.
+        TrainingError: The directory is not free, or holds another run than the one to be resumed.
         LibraryError, InvalidSettingError, UnknownNameError: Library or settings cannot be used.
     """
     require_extra()
@@ -88,10 +88,11 @@ def train(run: TrainingRun, show: ShowProgress | None = None) -> TrainingResult:
 
     library = ScenarioLibrary(run.library)
     trained_on = training_library(library)
-    folder = RunFolder(run.out)
-    checkpoint = _checkpoint(run, folder, trained_on.digest)
     world = World(library.path, run.specs_dir, run.system, run.settings)
-    return run_ppo(PPORun(world, trained_on, folder, checkpoint, run.device), show or (lambda _: None))
+    folder = RunFolder(run.out)
+    with folder.claimed():
+        checkpoint = _checkpoint(run, folder, trained_on.digest)
+        return run_ppo(PPORun(world, trained_on, folder, checkpoint, run.device), show or (lambda _: None))
 
 
 def require_extra() -> None:
@@ -121,11 +122,11 @@ def record_identity(library: ScenarioLibrary, record: ScenarioRecord) -> Trained
 def _checkpoint(run: TrainingRun, folder: RunFolder, library_digest: str) -> Checkpoint | None:
     checkpoint = folder.newest() if run.resume else None
     if checkpoint is None:
-        folder.require_free()
+        folder.require_free(run.resume)
         return None
     require_same_run(checkpoint, run.settings, library_digest)
     if checkpoint.card.steps >= run.settings.steps:
-        raise TrainingRefusedError(
+        raise TrainingError(
             f"{checkpoint.folder}: has {checkpoint.card.steps} steps already, {run.settings.steps} were asked for; "
             f"give more --steps to go on"
         )

@@ -1,0 +1,67 @@
+"""Evaluations: rollouts under several controls, equal for any number of workers, and refusals."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from policy_samples import WritePolicy
+
+from scenario_lib.errors import InvalidSettingError, PolicyError, SharedSeedsError, UnknownNameError
+from scenario_lib.execution.tasks import RunOptions
+from scenario_lib.learning.comparison import write_comparison
+from scenario_lib.learning.evaluation import EvaluationOptions, evaluate
+from scenario_lib.learning.policy_files import TrainingLibrary
+from scenario_lib.learning.training import training_library
+from scenario_lib.library.loader import ScenarioLibrary
+
+
+def test_figures_are_those_of_the_library_and_do_not_depend_on_workers(
+    policy_on_disk: WritePolicy, library_path: Path, specs_dir: Path, tmp_path: Path
+) -> None:
+    policy = policy_on_disk("mine")
+    seen: list[tuple[int, int]] = []
+    for jobs in (1, 2):
+        options = EvaluationOptions((policy,), ("none",), 1, specs_dir, run=RunOptions(jobs))
+        comparison = evaluate(library_path, options, lambda done, total: seen.append((done, total)))
+        write_comparison(tmp_path / str(jobs), comparison)
+    assert seen == [(1, 2), (2, 2)] * 2
+    for name in ("scenarios.parquet", "summary.parquet", "table.txt"):
+        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
+    none, mine = comparison.scenarios
+    assert (none.seed, none.control, mine.control) == (7, "none", "mine")
+    assert none.figures is not None
+    assert mine.figures is not None
+    assert none.figures.batch_changes == 0 < mine.figures.batch_changes
+    assert not np.isclose(none.figures.integral_pu_s, mine.figures.integral_pu_s)
+
+
+def test_a_policy_trained_on_the_library_is_refused(
+    policy_on_disk: WritePolicy, library_path: Path, specs_dir: Path
+) -> None:
+    records: TrainingLibrary = training_library(ScenarioLibrary(library_path))
+    with pytest.raises(SharedSeedsError, match="--allow-shared-seeds"):
+        evaluate(library_path, EvaluationOptions((policy_on_disk("mine", records),), specs_dir=specs_dir))
+
+
+def test_two_controls_of_one_name_are_refused(policy_on_disk: WritePolicy, library_path: Path) -> None:
+    with pytest.raises(InvalidSettingError, match="two controls are called 'none'"):
+        evaluate(library_path, EvaluationOptions((policy_on_disk("none"),)))
+
+
+def test_a_policy_of_another_feeder_is_refused(policy_on_disk: WritePolicy, library_path: Path) -> None:
+    from scenario_lib.learning.policy_files import CARD
+
+    folder = policy_on_disk()
+    card = folder / CARD
+    card.write_text(card.read_text().replace('"feeder": "ieee13"', '"feeder": "ieee34"'))
+    with pytest.raises(PolicyError, match=r"trained on feeder ieee34; .* is a library on ieee13"):
+        evaluate(library_path, EvaluationOptions((folder,)))
+
+
+def test_options_that_cannot_be_are_refused() -> None:
+    with pytest.raises(UnknownNameError, match="baseline 'best' is not known"):
+        EvaluationOptions(baselines=("best",))
+    with pytest.raises(InvalidSettingError, match="nothing to evaluate"):
+        EvaluationOptions(baselines=())
+    with pytest.raises(InvalidSettingError, match="records is 0"):
+        EvaluationOptions(records=0)

@@ -1,0 +1,51 @@
+"""Libraries that share seeds with what a policy was trained on."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from policy_samples import WritePolicy
+
+from scenario_lib.errors import SharedSeedsError
+from scenario_lib.learning.held_out import held_out_warnings
+from scenario_lib.learning.policy import TrainedPolicy
+from scenario_lib.learning.policy_files import TrainingLibrary
+from scenario_lib.learning.training import training_library
+from scenario_lib.library.loader import ScenarioLibrary
+
+
+@pytest.fixture
+def library(library_path: Path) -> ScenarioLibrary:
+    return ScenarioLibrary(library_path)
+
+
+def trained_on(policy_on_disk: WritePolicy, records: TrainingLibrary) -> list[TrainedPolicy]:
+    return [TrainedPolicy.load(policy_on_disk("mine", records))]
+
+
+def test_other_seeds_pass_in_silence(policy_on_disk: WritePolicy, library: ScenarioLibrary) -> None:
+    assert held_out_warnings(library, [TrainedPolicy.load(policy_on_disk())], False) == ()
+
+
+def test_the_same_library_is_refused_unless_allowed(policy_on_disk: WritePolicy, library: ScenarioLibrary) -> None:
+    policies = trained_on(policy_on_disk, training_library(library))
+    with pytest.raises(SharedSeedsError, match=r"policy mine was trained on 3 seeds \(7, 2007, 6007\).*--seed-start"):
+        held_out_warnings(library, policies, False)
+    warnings = held_out_warnings(library, policies, True)
+    assert warnings == ("policy mine was trained on 3 seeds (7, 2007, 6007) of this library",)
+
+
+def test_an_equal_scenario_is_shared_even_under_another_recipe(
+    policy_on_disk: WritePolicy, library: ScenarioLibrary
+) -> None:
+    whole = training_library(library)
+    one = TrainingLibrary(whole.digest, (replace(whole.records[1], recipe="another", seed=1),))
+    with pytest.raises(SharedSeedsError, match="trained on seed 2007 of"):
+        held_out_warnings(library, trained_on(policy_on_disk, one), False)
+
+
+def test_a_seed_under_other_settings_is_a_warning(policy_on_disk: WritePolicy, library: ScenarioLibrary) -> None:
+    whole = training_library(library)
+    one = TrainingLibrary(whole.digest, (replace(whole.records[0], recipe="another", scenario_digest="2" * 64),))
+    warnings = held_out_warnings(library, trained_on(policy_on_disk, one), False)
+    assert warnings == ("policy mine was trained on seed 7 of this library, with other settings",)
