@@ -30,7 +30,6 @@ from scenario_lib.learning.policy_files import (
     PolicyParts,
     TrainingLibrary,
     read_part,
-    require_unchanged,
 )
 from scenario_lib.learning.run_folder import TENSORBOARD, Checkpoint, RunFolder
 from scenario_lib.learning.settings import PPOSettings, TrainingSettings
@@ -139,7 +138,6 @@ def _model(environments: Any, settings: TrainingSettings, run: PPORun) -> Any:
 
 
 def _restore(model: Any, environments: Any, checkpoint: Checkpoint) -> None:
-    require_unchanged(checkpoint.folder, checkpoint.card, MODEL)
     try:
         model.set_parameters(checkpoint.folder / MODEL, device=model.device)
     except (ValueError, RuntimeError, KeyError) as error:

@@ -72,9 +72,7 @@ class RunFolder:
             with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=0):
                 yield
         except Timeout:
-            raise TrainingError(
-                f"{self.path}: another run trains there; wait, or choose another --out"
-            ) from None
+            raise TrainingError(f"{self.path}: another run trains there; wait, or choose another --out") from None
         except (PermissionError, NotADirectoryError, FileExistsError) as error:
             raise TrainingError(f"{self.path}: cannot be written ({error.strerror}); choose another --out") from None
 
@@ -93,6 +91,7 @@ class RunFolder:
 
     def save(self, parts: PolicyParts, episodes: Sequence[EpisodeRow]) -> None:
         """Write a checkpoint. A kill at any time leaves the last whole one, with at least its own episodes."""
+        self.path.mkdir(parents=True, exist_ok=True)
         write_episodes(self.path / EPISODES, episodes)
         checkpoint = self._checkpoints / f"step-{parts.card.steps:012d}"
         with whole_directory(checkpoint) as fresh:

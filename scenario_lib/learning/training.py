@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scenario_lib.errors import MissingExtraError, TrainingError
 from scenario_lib.feeders.canonical import file_digest
-from scenario_lib.learning.policy_files import TrainedRecord, TrainingLibrary
+from scenario_lib.learning.policy_files import MODEL, TrainedRecord, TrainingLibrary, require_unchanged
 from scenario_lib.learning.run_folder import Checkpoint, RunFolder, require_same_run
 from scenario_lib.learning.settings import TrainingSettings
 from scenario_lib.learning.worlds import World
@@ -125,6 +125,7 @@ def _checkpoint(run: TrainingRun, folder: RunFolder, library_digest: str) -> Che
         folder.require_free(run.resume)
         return None
     require_same_run(checkpoint, run.settings, library_digest)
+    require_unchanged(checkpoint.folder, checkpoint.card, MODEL)
     if checkpoint.card.steps >= run.settings.steps:
         raise TrainingError(
             f"{checkpoint.folder}: has {checkpoint.card.steps} steps already, {run.settings.steps} were asked for; "

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from scenario_lib.errors import InvalidSettingError
 from scenario_lib.feeders.canonical import digest_of
-from scenario_lib.feeders.catalogue import load_experiment
+from scenario_lib.feeders.catalogue import experiment_names, load_experiment
 from scenario_lib.feeders.checks import STRICT
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.parsing import parse_as
@@ -86,7 +87,10 @@ def located_experiment(recipe: Recipe, system: str | None = None) -> Experiment:
         system: Experiment's TOML file, for a library on a feeder of the user's own.
 
     Raises:
-        UnknownNameError: The feeder does not ship, and no file is given.
+        InvalidSettingError: The feeder does not ship, and no file is given.
     """
-    source = load_experiment(system or recipe.experiment.name)
+    name = recipe.experiment.name
+    if system is None and name not in experiment_names():
+        raise InvalidSettingError(f"the library is on feeder {name!r}, which does not ship; give its file as --system")
+    source = load_experiment(system or name)
     return replace(recipe.experiment, feeder=replace(recipe.experiment.feeder, circuit=source.feeder.circuit))

@@ -4,20 +4,18 @@ decisions and figures on the other one.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from scenario_lib.errors import InvalidSettingError
 from scenario_lib.execution.tasks import ERROR, RunOptions, run_tasks
 from scenario_lib.feeders.canonical import first_difference
-from scenario_lib.feeders.catalogue import experiment_names, load_experiment
 from scenario_lib.feeders.circuit_files import circuit_digest
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.library.recipe import Recipe
+from scenario_lib.library.recipe import Recipe, located_experiment
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.traces import Array
 from scenario_lib.library.versions import versions
@@ -77,7 +75,7 @@ def check_replays(library: ScenarioLibrary, records: list[ScenarioRecord], optio
         return
     experiments = {}
     for name, recipe in library.recipes.items():
-        experiments[name] = _experiment_to_replay(recipe, options)
+        experiments[name] = located_experiment(recipe, options.system)
         yield from _data_notes(recipe, experiments[name], options)
         if options.engine is None or options.engine.name == COMPILED:
             prepare(experiments[name], load_assets(experiments[name], options.specs_dir), Engine())
@@ -93,16 +91,6 @@ def check_replays(library: ScenarioLibrary, records: list[ScenarioRecord], optio
             grade = Grade.DIFFERS if outcome.failure.code == ERROR else Grade.NOT_VERIFIABLE
             yield Finding(grade, f"{library.path}: replay of seed {record.seed} failed: {outcome.failure.message}")
         yield from outcome.result or ()
-
-
-def _experiment_to_replay(recipe: Recipe, options: ReplayOptions) -> Experiment:
-    """The recipe's experiment with the circuit file found again: the shipped one, or that of a user's own file."""
-    name = recipe.experiment.name
-    if options.system is None and name not in experiment_names():
-        raise InvalidSettingError(f"the library is on feeder {name!r}, which does not ship; give its file as --system")
-    source = load_experiment(options.system or name)
-    feeder = replace(recipe.experiment.feeder, circuit=source.feeder.circuit)
-    return replace(recipe.experiment, feeder=feeder)
 
 
 def _data_notes(recipe: Recipe, experiment: Experiment, options: ReplayOptions) -> Iterator[Finding]:

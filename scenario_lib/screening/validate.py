@@ -14,6 +14,7 @@ from scenario_lib.library.candidates import read_candidates
 from scenario_lib.library.files import CANDIDATES, DIGESTED, METADATA
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.library.view import spread_records
 from scenario_lib.screening.findings import Finding, Grade, worst
 from scenario_lib.screening.replay import ReplayOptions, check_replays
 
@@ -54,7 +55,7 @@ def validate_library(path: Path, options: ReplayOptions) -> ValidationReport:
     replayed: list[ScenarioRecord] = []
     # Rollouts of scenarios that are not the screened ones would prove nothing.
     if not any(finding.grade is Grade.DIFFERS for finding in findings):
-        replayed = _spread(library, options.records)
+        replayed = spread_records(library, options.records)
         findings += check_replays(library, replayed, options)
     return ValidationReport(library.path, len(library), len(replayed), tuple(findings))
 
@@ -89,10 +90,3 @@ def _check_draws(library: ScenarioLibrary) -> Iterator[Finding]:
                     yield Finding(Grade.DIFFERS, text)
         except ScenarioLibError as error:
             yield Finding(Grade.DIFFERS, str(error))
-
-
-def _spread(library: ScenarioLibrary, count: int | None) -> list[ScenarioRecord]:
-    """`count` records, evenly spread from the first to the last."""
-    if count is None or count >= len(library):
-        return list(library)
-    return [library[round(position)] for position in np.linspace(0, len(library) - 1, count)]

@@ -21,10 +21,10 @@ def library_path() -> Path:
 def policy_on_disk(tmp_path: Path, library_path: Path, specs_dir: Path) -> WritePolicy:
     """Write a random policy for ieee13 into a directory of a given name."""
 
-    def write(name: str = "random", trained_on: TrainingLibrary = UNSEEN, **environment: object) -> Path:
+    def write(name: str = "random", trained_on: TrainingLibrary = UNSEEN, seed: int = 0, **environment: object) -> Path:
         world = World(library_path, specs_dir, None, settings_of(**environment))
         with whole_directory(tmp_path / name) as fresh:
-            write_policy(fresh, random_policy(world, trained_on))
+            write_policy(fresh, random_policy(world, trained_on, seed))
         return tmp_path / name
 
     return write

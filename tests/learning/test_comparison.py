@@ -49,22 +49,9 @@ def test_without_no_control_nothing_is_said_to_be_removed(comparison: Comparison
 def test_the_table_shows_figures_warnings_and_failures(comparison: Comparison) -> None:
     lines = comparison.lines()
     assert lines[0] == "warning: careful"
-    assert lines[4].split() == [
-        "none",
-        "20.000",
-        "0.0%",
-        "100",
-        "0.9300",
-        "1.0200",
-        "5.000",
-        "50.0%",
-        "60.0",
-        "0.70",
-        "3.500",
-        "4",
-    ]
+    assert " ".join(lines[4].split()) == "none 20.000 0.0% 100 0.9300 1.0200 5.000 50.0% 60.0 0.70 3.500 4"
     assert lines[5].split()[:3] == ["mine", "2.000", "90.0%"]
-    assert [line.split() for line in lines[9:11]] == [["1007", "under", "30", "0"], ["2007", "under", "1e+03", "-"]]
+    assert [line.split() for line in lines[10:12]] == [["1007", "under", "30", "0"], ["2007", "under", "1e+03", "-"]]
     assert lines[-1] == "failed: seed 2007 under mine: PowerFlowError: it did not converge"
 
 

@@ -1,5 +1,6 @@
 """Training: a short run, its files, its resumption, and what is refused. Needs the extra `train`."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,19 +8,21 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from scenario_lib.env.making import make_batch_size_env
 from scenario_lib.errors import InvalidSettingError, PolicyError, TrainingError
 from scenario_lib.learning.policy import TrainedPolicy
 from scenario_lib.learning.settings import TrainingSettings, parse_settings
 from scenario_lib.learning.training import TrainingProgress, TrainingRun, train
+from scenario_lib.learning.worlds import SeededOnce, World, make_vector_env
 
 pytest.importorskip("stable_baselines3", reason="needs the extra: pip install 'scenario-lib[train]'")
 
 SHORT = {
     "steps": 64,
-    "envs": 2,
+    "envs": 1,
     "checkpoint_steps": 32,
     "environment": {"truncate_episode": False},
-    "ppo": {"n_steps": 16, "batch_size": 16, "n_epochs": 1, "hidden_sizes": [8]},
+    "ppo": {"n_steps": 32, "batch_size": 16, "n_epochs": 1, "hidden_sizes": [8]},
 }
 
 
@@ -27,15 +30,26 @@ def settings(**changes: object) -> TrainingSettings:
     return replace(parse_settings(SHORT, "test"), **changes)  # type: ignore[arg-type]
 
 
+def one_env_here(world: World, seed: int) -> object:
+    """One environment with episodes of 19 steps in this process: workers take seconds to start."""
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    chosen = {"reward": world.settings.reward, "truncate_episode": False, "total_duration_s": 20}
+    return DummyVecEnv([lambda: SeededOnce(make_batch_size_env(world.library, world.specs_dir, **chosen), seed)])
+
+
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory, specs_dir: Path) -> TrainingRun:
-    library = Path(__file__).parents[1] / "data" / "openg2g_library_ieee13"
-    run = TrainingRun(library, tmp_path_factory.mktemp("runs") / "short", settings(), specs_dir)
+def finished(tmp_path_factory: pytest.TempPathFactory, library_path: Path, specs_dir: Path) -> Iterator[TrainingRun]:
+    import scenario_lib.learning.ppo as ppo
+
+    run = TrainingRun(library_path, tmp_path_factory.mktemp("runs") / "short", settings(), specs_dir)
     shown: list[TrainingProgress] = []
-    result = train(run, shown.append)
-    assert (result.steps, result.episodes, result.policy) == (64, 0, run.out / "policy")
-    assert [progress.steps for progress in shown] == [32, 64]
-    return run
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ppo, "make_vector_env", one_env_here)
+        result = train(run, shown.append)
+        assert (result.steps, result.episodes, result.policy) == (64, 3, run.out / "policy")
+        assert [progress.steps for progress in shown] == [32, 64]
+        yield run
 
 
 def test_a_run_leaves_checkpoints_and_a_policy_that_acts(finished: TrainingRun) -> None:
@@ -51,7 +65,7 @@ def test_a_run_leaves_checkpoints_and_a_policy_that_acts(finished: TrainingRun) 
     assert [record.seed for record in policy.card.library.records] == [7, 2007, 6007]
     statistics = policy.normalization.observations
     assert statistics is not None
-    assert statistics.count == pytest.approx(64 + 2 + 1e-4)  # each step and both resets, and the start value
+    assert statistics.count == pytest.approx(64 + 1 + 1e-4)  # each step, the first reset, and the start value
     assert set(policy.act(np.zeros(policy.actor.n_inputs, np.float32)).tolist()) <= {0, 1, 2}
 
 
@@ -67,7 +81,7 @@ def test_resuming_goes_on_counting_and_refuses_what_differs(finished: TrainingRu
     assert result.steps == 96
     resumed = TrainedPolicy.load(finished.out).normalization.observations
     assert resumed is not None
-    assert resumed.count == pytest.approx(96 + 4 + 1e-4)
+    assert resumed.count == pytest.approx(96 + 2 + 1e-4)
 
 
 def test_a_changed_model_file_is_not_loaded(finished: TrainingRun, tmp_path: Path) -> None:
@@ -87,30 +101,26 @@ def test_a_mode_that_does_not_exist_is_refused_before_workers_start(finished: Tr
         train(replace(finished, out=tmp_path / "new", settings=wrong))
 
 
-def test_episodes_become_rows(finished: TrainingRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Episodes of 19 steps, in this process."""
-    from stable_baselines3.common.vec_env import DummyVecEnv
-
-    import scenario_lib.learning.ppo as ppo
-    from scenario_lib.env.making import make_batch_size_env
-    from scenario_lib.learning.worlds import SeededOnce, World
-
-    def make(world: World, seed: int) -> DummyVecEnv:
-        env = make_batch_size_env(
-            world.library, world.specs_dir, reward=world.settings.reward, truncate_episode=False, total_duration_s=20
-        )
-        return DummyVecEnv([lambda: SeededOnce(env, seed)])
-
-    monkeypatch.setattr(ppo, "make_vector_env", make)
-    result = train(replace(finished, out=tmp_path / "run", settings=settings(envs=1, steps=64)))
-    rows = pq.read_table(tmp_path / "run" / "episodes.parquet").to_pylist()
-    assert result.episodes == len(rows) == 3
-    assert [row["total_steps"] for row in rows] == [19, 38, 57]
+def test_episodes_become_rows(finished: TrainingRun) -> None:
+    rows = pq.read_table(finished.out / "episodes.parquet").to_pylist()
+    assert [row["total_steps"] for row in rows][:3] == [19, 38, 57]
     for row in rows:
         parts = sum(row[name] for name in ("voltage", "throughput", "latency", "switch", "safe"))
         assert row["episode_return"] == pytest.approx(parts, rel=1e-5)
         assert row["steps"] == 19
         assert row["scenario_seed"] in (7, 2007, 6007)
+
+
+def test_workers_play_different_scenarios(library_path: Path, specs_dir: Path, tmp_path: Path) -> None:
+    """The real thing: a process for each environment."""
+    two = settings(envs=2, steps=32, ppo=replace(settings().ppo, n_steps=16))
+    result = train(TrainingRun(library_path, tmp_path / "run", two, specs_dir))
+    assert (result.steps, TrainedPolicy.load(tmp_path / "run").card.steps) == (32, 32)
+    environments = make_vector_env(World(library_path, specs_dir, None, two), seed=0)
+    environments.reset()
+    played = [info["scenario"] for info in environments.reset_infos]
+    environments.close()
+    assert len(set(played)) == 2
 
 
 def test_actor_and_statistics_are_those_of_stable_baselines3() -> None:
@@ -127,10 +137,10 @@ def test_actor_and_statistics_are_those_of_stable_baselines3() -> None:
             self.action_space = action_space
             self.rng = np.random.default_rng(0)
 
-        def reset(self, *, seed=None, options=None):  # noqa: ARG002
+        def reset(self, *, seed=None, options=None):
             return self.rng.normal(3, 2, 6).astype(np.float32), {}
 
-        def step(self, action):  # noqa: ARG002
+        def step(self, action):
             return self.rng.normal(3, 2, 6).astype(np.float32), float(self.rng.normal()), False, False, {}
 
     for space in (gym.spaces.MultiDiscrete([3, 3]), gym.spaces.Discrete(13)):
