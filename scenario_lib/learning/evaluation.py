@@ -10,7 +10,7 @@ from scenario_lib.execution.tasks import Outcome, RunOptions, run_tasks
 from scenario_lib.feeders.checks import require_count
 from scenario_lib.learning.comparison import Comparison, ScenarioFigures
 from scenario_lib.learning.figures import Figures, figures_of
-from scenario_lib.learning.held_out import held_out_warnings
+from scenario_lib.learning.held_out import held_out_warnings, other_data
 from scenario_lib.learning.policy import TrainedPolicy
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.recipe import located_experiment
@@ -71,7 +71,8 @@ def evaluate(path: Path, options: EvaluationOptions, show: Callable[[int, int], 
     library = ScenarioLibrary(path)
     policies = [TrainedPolicy.load(folder) for folder in options.policies]
     _require_feeder(library, policies)
-    warnings = held_out_warnings(library, policies, options.allow_shared_seeds)
+    wrong_data = other_data(library, options.specs_dir, options.system)
+    warnings = [*held_out_warnings(library, policies, options.allow_shared_seeds), *filter(None, [wrong_data])]
     controls: list[Policy] = [*options.baselines, *policies]
     names = control_names(controls)
     records = spread_records(library, options.records)
@@ -82,7 +83,7 @@ def evaluate(path: Path, options: EvaluationOptions, show: Callable[[int, int], 
         figures[outcome.task] = _scenario_figures(outcome, library, names)
         if show is not None:
             show(len(figures), len(tasks))
-    return Comparison(names, tuple(figures[task] for task in sorted(figures)), warnings)
+    return Comparison(names, tuple(figures[task] for task in sorted(figures)), tuple(warnings))
 
 
 def control_names(controls: Sequence[Policy]) -> tuple[str, ...]:

@@ -7,14 +7,13 @@ from pathlib import Path
 
 from scenario_lib.errors import MissingExtraError, TrainingError
 from scenario_lib.feeders.canonical import file_digest
-from scenario_lib.learning.policy_files import MODEL, TrainedRecord, TrainingLibrary, require_unchanged
+from scenario_lib.learning.held_out import other_data, record_identity
+from scenario_lib.learning.policy_files import MODEL, TrainingLibrary, require_unchanged
 from scenario_lib.learning.run_folder import Checkpoint, RunFolder, require_same_run
 from scenario_lib.learning.settings import TrainingSettings
 from scenario_lib.learning.worlds import World
 from scenario_lib.library.files import METADATA
 from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.library.record import ScenarioRecord
-from scenario_lib.scenario.canonical import scenario_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,8 @@ def train(run: TrainingRun, show: ShowProgress | None = None) -> TrainingResult:
 
     Raises:
         MissingExtraError: Stable-Baselines3 is not installed.
-        TrainingError: The directory is not free, or holds another run than the one to be resumed.
+        TrainingError: The directory is not free, or holds another run than the one to be resumed; the library was
+            built on other data; or a worker process ended.
         LibraryError, InvalidSettingError, UnknownNameError: Library or settings cannot be used.
     """
     require_extra()
@@ -87,6 +87,9 @@ def train(run: TrainingRun, show: ShowProgress | None = None) -> TrainingResult:
     from scenario_lib.learning.ppo import PPORun, run_ppo
 
     library = ScenarioLibrary(run.library)
+    wrong_data = other_data(library, run.specs_dir, run.system)
+    if wrong_data:
+        raise TrainingError(f"{library.path}: {wrong_data}")
     trained_on = training_library(library)
     world = World(library.path, run.specs_dir, run.system, run.settings)
     folder = RunFolder(run.out)
@@ -110,13 +113,6 @@ def training_library(library: ScenarioLibrary) -> TrainingLibrary:
     """What identifies a library and each of its records."""
     records = tuple(record_identity(library, record) for record in library)
     return TrainingLibrary(file_digest(library.path / METADATA), records)
-
-
-def record_identity(library: ScenarioLibrary, record: ScenarioRecord) -> TrainedRecord:
-    """Seed, recipe and digest of a record; computed where its library does not say."""
-    if record.proof is not None:
-        return TrainedRecord(record.seed, record.proof.recipe, record.proof.scenario_digest)
-    return TrainedRecord(record.seed, library.recipe_of(record).id, scenario_digest(library.materialize(record)))
 
 
 def _checkpoint(run: TrainingRun, folder: RunFolder, library_digest: str) -> Checkpoint | None:

@@ -4,6 +4,8 @@
 """
 
 import multiprocessing
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -88,6 +90,21 @@ def make_vector_env(world: World, seed: int) -> Any:
     method = "forkserver" if "forkserver" in methods else "spawn"
     count = world.settings.envs
     return SubprocVecEnv([partial(_make_env, world, (i, count), seed) for i in range(count)], start_method=method)
+
+
+@contextmanager
+def closing_workers(environments: Any) -> Iterator[None]:
+    """Close environments in the end; after an error, end their processes.
+
+    Stable-Baselines3's own `close` would then wait for answers that were read already, or that never come.
+    """
+    try:
+        yield
+    except BaseException:
+        for process in getattr(environments.unwrapped, "processes", ()):
+            process.terminate()
+        raise
+    environments.close()
 
 
 def _make_env(world: World, worker: tuple[int, int], seed: int) -> gym.Env[Any, Any]:

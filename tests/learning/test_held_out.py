@@ -7,11 +7,13 @@ import pytest
 from policy_samples import WritePolicy
 
 from scenario_lib.errors import SharedSeedsError
-from scenario_lib.learning.held_out import held_out_warnings
+from scenario_lib.learning.held_out import held_out_warnings, other_data
 from scenario_lib.learning.policy import TrainedPolicy
 from scenario_lib.learning.policy_files import TrainingLibrary
 from scenario_lib.learning.training import training_library
 from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.recipe import DataDigests
+from scenario_lib.simulation.assets import assets_digest
 
 
 @pytest.fixture
@@ -49,3 +51,14 @@ def test_a_seed_under_other_settings_is_a_warning(policy_on_disk: WritePolicy, l
     one = TrainingLibrary(whole.digest, (replace(whole.records[0], recipe="another", scenario_digest="2" * 64),))
     warnings = held_out_warnings(library, trained_on(policy_on_disk, one), False)
     assert warnings == ("policy mine was trained on seed 7 of this library, with other settings",)
+
+
+def test_other_traces_than_those_a_library_was_built_on_are_noticed(
+    library: ScenarioLibrary, specs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert other_data(library, specs_dir, None) is None  # the library does not say
+    (name, recipe), *_ = library.recipes.items()
+    models = assets_digest(recipe.experiment.models, specs_dir)
+    monkeypatch.setitem(library.recipes, name, replace(recipe, data=DataDigests("c", models, "t", {})))
+    assert other_data(library, specs_dir, None) is None
+    assert "is --specs-dir right?" in (other_data(library, None, None) or "")

@@ -13,7 +13,7 @@ from scenario_lib.errors import InvalidSettingError, PolicyError, TrainingError
 from scenario_lib.learning.policy import TrainedPolicy
 from scenario_lib.learning.settings import TrainingSettings, parse_settings
 from scenario_lib.learning.training import TrainingProgress, TrainingRun, train
-from scenario_lib.learning.worlds import SeededOnce, World, make_vector_env
+from scenario_lib.learning.worlds import SeededOnce, World, closing_workers, make_vector_env
 
 pytest.importorskip("stable_baselines3", reason="needs the extra: pip install 'scenario-lib[train]'")
 
@@ -155,3 +155,30 @@ def test_actor_and_statistics_are_those_of_stable_baselines3() -> None:
             assert ours == pytest.approx(expected, abs=1e-6)
             action, _ = model.predict(expected, deterministic=True)
             assert np.array_equal(actor.act(ours), action)
+
+
+def test_after_an_error_workers_are_ended_and_not_asked_to_close() -> None:
+    """Closing would wait for an answer of a worker that has none to give."""
+    told: list[str] = []
+
+    class Process:
+        def terminate(self) -> None:
+            told.append("terminate")
+
+    class Environments:
+        processes = (Process(), Process())
+
+        @property
+        def unwrapped(self) -> "Environments":
+            return self
+
+        def close(self) -> None:
+            told.append("close")
+
+    with closing_workers(Environments()):
+        pass
+    assert told == ["close"]
+    told.clear()
+    with pytest.raises(EOFError), closing_workers(Environments()):
+        raise EOFError
+    assert told == ["terminate", "terminate"]
