@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scenario_lib.env.observation import ObservationConfig, VoltageSource, merge_states
-from scenario_lib.feeders.checks import STRICT, refuse, require_at_least, require_positive
+from scenario_lib.feeders.checks import refuse, require_at_least, require_positive
 
 SWITCH_MODES = ("magnitude", "binary", "cooldown")
 NEVER_CHANGED = 999
@@ -33,8 +33,6 @@ class RewardConfig:
             the last change is.
         switch_cooldown_tau: Time constant of the cooldown (steps).
     """
-
-    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
 
     w_voltage: float = 1000.0
     w_throughput: float = 0.01

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from scenario_lib.env.action import ACTION_MODES
 from scenario_lib.env.picking import COVERAGES
 from scenario_lib.env.reward import RewardConfig
-from scenario_lib.errors import InvalidSettingError
+from scenario_lib.errors import DataFileError, InvalidSettingError
 from scenario_lib.feeders.checks import (
     STRICT,
     refuse,
@@ -165,6 +165,12 @@ def parse_settings(tables: Tables, source: str) -> TrainingSettings:
     Raises:
         DataFileError: A name is not known, or a value is not allowed; the message names the source and both.
     """
+    # The reward's type is not one that is parsed from files elsewhere, and would let unknown names pass.
+    known = [field.name for field in fields(RewardConfig)]
+    reward = tables.get("reward", {})
+    unknown = [name for name in reward if name not in known] if isinstance(reward, dict) else []
+    if unknown:
+        raise DataFileError(f"{source}: reward.{unknown[0]} is not known; expected one of {', '.join(known)}")
     return parse_as(TrainingSettings, tables, source)
 
 

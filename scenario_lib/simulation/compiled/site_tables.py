@@ -61,9 +61,7 @@ def replica_count(model: ModelDeployment, times_s: Array) -> Ints:
     return np.asarray(np.rint(count), np.int64)
 
 
-def allocate_servers(
-    datacenter: ScenarioDatacenter, models: tuple[ModelDeployment, ...], times_s: Array
-) -> Allocation:
+def allocate_servers(datacenter: ScenarioDatacenter, models: tuple[ModelDeployment, ...], times_s: Array) -> Allocation:
     """Allocate servers at every distinct demand.
 
     Raises:
