@@ -9,6 +9,7 @@ from pathlib import Path
 
 from scenario_lib.execution.tasks import Outcome, RunOptions, run_tasks
 from scenario_lib.library.publish import publish
+from scenario_lib.library.recipe import Recipe
 from scenario_lib.library.writer import NewLibrary, write_library
 from scenario_lib.screening.build_log import BuildLog
 from scenario_lib.screening.criteria import FAILED, Reason, ScreeningCriteria
@@ -95,28 +96,44 @@ def build_library(
         log.seconds_by_seed = {seed: line.seconds for seed, line in lines.items()}
         wanted = [lines[seed].measured for seed in request.seed_order() if seed in lines]
         chosen = select(wanted, plan.criteria, request.accept)
-        accepted = [choice for choice in chosen if choice.accepted]
-        library = NewLibrary(
-            recipes=(recipe,),
-            records=tuple(new_record(c, lines[c.measured.seed], plan, recipe.id) for c in accepted),
-            candidates=[candidate_row(choice, plan, recipe.id) for choice in chosen],
-            screening=plan.criteria.to_dict(),
-            versions=record["versions"],
-            reproducible=not any(c.reason in (Reason.TIMEOUT, Reason.WORKER_DIED) for c in chosen),
-        )
-        folder = workspace.empty_finished()
-        write_library(folder, library, (workspace.journal.traces(c.measured.seed) for c in accepted))
-        log.write(folder)
-        path = _publish(workspace, folder, bool(accepted))
+        library = _assemble(plan, recipe, record["versions"], chosen, lines)
+        path = _write(workspace, library, log)
         workspace.journal.discard()
     return BuildResult(
         path=path,
         chosen=chosen,
-        target_missed=request.accept is not None and len(accepted) < request.accept,
+        target_missed=request.accept is not None and len(library.records) < request.accept,
         kept_existing=path != workspace.target,
         notice=notice,
         log=log,
     )
+
+
+def _assemble(
+    plan: MeasurePlan,
+    recipe: Recipe,
+    versions: dict[str, str],
+    chosen: list[Chosen],
+    lines: dict[int, JournalLine],
+) -> NewLibrary:
+    accepted = [choice for choice in chosen if choice.accepted]
+    return NewLibrary(
+        recipes=(recipe,),
+        records=tuple(new_record(choice, lines[choice.measured.seed], plan, recipe.id) for choice in accepted),
+        candidates=[candidate_row(choice, plan, recipe.id) for choice in chosen],
+        screening=plan.criteria.to_dict(),
+        versions=versions,
+        reproducible=not any(choice.reason in (Reason.TIMEOUT, Reason.WORKER_DIED) for choice in chosen),
+    )
+
+
+def _write(workspace: Workspace, library: NewLibrary, log: BuildLog) -> Path:
+    """Write the library beside its place and put it there; returns where it landed."""
+    folder = workspace.empty_finished()
+    traces = (workspace.journal.traces(record.fields.seed) for record in library.records)
+    write_library(folder, library, traces)
+    log.write(folder)
+    return _publish(workspace, folder, bool(library.records))
 
 
 def _with_engine(plan: MeasurePlan) -> tuple[MeasurePlan, str | None]:
