@@ -80,9 +80,7 @@ def solve_figures(bench: Bench) -> dict[str, float]:
 def lockstep_figures(bench: Bench, sizes: Sequence[int]) -> dict[str, dict[str, float]]:
     """Thousand scenario steps a second for N scenarios with one and two threads."""
     return {
-        f"{threads} threads": {
-            str(n): round(n / lockstep_s(bench, n, threads, 300) / 1e3, 1) for n in sizes
-        }
+        f"{threads} threads": {str(n): round(n / lockstep_s(bench, n, threads, 300) / 1e3, 1) for n in sizes}
         for threads in (1, 2)
     }
 

@@ -51,6 +51,8 @@ _EVENTFUL = RandomizationSettings(
     randomize_tvl_profile=True,
     pv_t_shift_max_s=300.0,
 )
+
+
 @pytest.fixture(scope="session")
 def eventful() -> RandomizationSettings:
     """Several ramps within the first minutes, up and down, and sampled profiles."""

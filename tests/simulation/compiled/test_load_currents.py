@@ -34,11 +34,13 @@ def drawn_a() -> np.ndarray:
     raw = read_circuit()
     n = len(raw.nodes)
     parts = [
-        part.__class__(**{
-            **{name: getattr(part, name) for name in part.__slots__},
-            "node": n if part.node is None else part.node,
-            "return_node": n if part.return_node is None else part.return_node,
-        })
+        part.__class__(
+            **{
+                **{name: getattr(part, name) for name in part.__slots__},
+                "node": n if part.node is None else part.node,
+                "return_node": n if part.return_node is None else part.return_node,
+            }
+        )
         for part in raw.parts
     ]
     volts = voltages_by_node()
