@@ -101,7 +101,7 @@ def flattened(network: Network) -> tuple[FlatNetwork, LoadTable, Sweep, Sweep]:
 
 
 @kernel
-def _assembled(flat, loads, forward, backward):  # type: ignore[no-untyped-def]
+def assembled(flat, loads, forward, backward):  # type: ignore[no-untyped-def]
     return Network(
         flat.column_start,
         flat.rows,
@@ -144,7 +144,7 @@ def step_scenarios(flat, loads, forward, backward, states, tables, fits, seconds
         observed: Filled in.
     """
     for i in prange(seconds.size):
-        network = _assembled(flat, loads, forward, backward)
+        network = assembled(flat, loads, forward, backward)
         _step(network, states, tables, fits, i, seconds[i], levels[i], tolerance, observed)
         seconds[i] += 1
 
@@ -153,7 +153,7 @@ def step_scenarios(flat, loads, forward, backward, states, tables, fits, seconds
 def _step(network, states, tables, fits, i, second, levels, tolerance, observed):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     state = state_of(states, i)
     t = second - tables.first_second
-    _site_powers(tables, i, t, levels, observed.power_w[i])
+    looked_up_powers(tables, i, t, levels, observed.power_w[i])
     draws = LatencyDraws(tables.draw_start[i], tables.normal[i], tables.uniform[i])
     observe_itl(fits, draws, t, levels, tables.active_replicas[i, t], observed.itl_s[i])
     kw = tables.element_kw[i, t : t + 1]
@@ -178,7 +178,7 @@ def state_of(states: GridState, i: int) -> GridState:
 
 
 @kernel
-def _site_powers(tables, i, t, levels, out_w):  # type: ignore[no-untyped-def]
+def looked_up_powers(tables, i, t, levels, out_w):  # type: ignore[no-untyped-def]
     """As `loops.site_powers`, with every model's power looked up."""
     power_w, site_of_model = tables.model_power_w[i, t], tables.site_of_model
     out_w[:] = 0.0

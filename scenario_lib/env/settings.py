@@ -1,0 +1,39 @@
+"""What environments are told beside simulation and observation."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from scenario_lib.env.action import require_mode
+from scenario_lib.env.picking import Library
+from scenario_lib.env.reward import RewardConfig
+from scenario_lib.feeders.checks import refuse
+
+DIVERGENCE_MODES = ("truncate", "raise")
+
+
+@dataclass(frozen=True, slots=True)
+class EnvSettings:
+    """Settings of both environments and of the vector environment; see `BatchSizeEnv` for each."""
+
+    reward_config: RewardConfig
+    action_mode: str
+    logistic_models: Any
+    dt_ctrl: Fraction
+    total_duration_s: int
+    scenario_library: Library | None
+    ofo_baseline: bool
+    truncate_episode: bool
+    on_divergence: str
+    worker: tuple[int, int] | None
+    coverage: str
+    render_mode: str | None
+
+    def __post_init__(self) -> None:
+        require_mode(self.action_mode)
+        if self.on_divergence not in DIVERGENCE_MODES:
+            raise refuse("on_divergence", self.on_divergence, f"one of {', '.join(DIVERGENCE_MODES)}")
+        if self.dt_ctrl <= 0:
+            raise refuse("dt_ctrl", self.dt_ctrl, "more than 0 s")
+        if self.render_mode not in (None, "rgb_array"):
+            raise refuse("render_mode", self.render_mode, "None or 'rgb_array'")
