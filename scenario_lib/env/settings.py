@@ -1,6 +1,6 @@
 """What environments are told beside simulation and observation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -8,6 +8,7 @@ from scenario_lib.env.action import require_mode
 from scenario_lib.env.picking import Library
 from scenario_lib.env.reward import RewardConfig
 from scenario_lib.feeders.checks import refuse
+from scenario_lib.feeders.experiment import DURATION_S
 
 DIVERGENCE_MODES = ("truncate", "raise")
 
@@ -16,18 +17,18 @@ DIVERGENCE_MODES = ("truncate", "raise")
 class EnvSettings:
     """Settings of both environments and of the vector environment; see `BatchSizeEnv` for each."""
 
-    reward_config: RewardConfig
-    action_mode: str
-    logistic_models: Any
-    dt_ctrl: Fraction
-    total_duration_s: int
-    scenario_library: Library | None
-    ofo_baseline: bool
-    truncate_episode: bool
-    on_divergence: str
-    worker: tuple[int, int] | None
-    coverage: str
-    render_mode: str | None
+    reward_config: RewardConfig = field(default_factory=RewardConfig)
+    action_mode: str = "delta"
+    logistic_models: Any = None
+    dt_ctrl: Fraction = Fraction(1)
+    total_duration_s: int = DURATION_S
+    scenario_library: Library | None = None
+    ofo_baseline: bool = False
+    truncate_episode: bool = False
+    on_divergence: str = "truncate"
+    worker: tuple[int, int] | None = None
+    coverage: str = "random"
+    render_mode: str | None = None
 
     def __post_init__(self) -> None:
         require_mode(self.action_mode)
