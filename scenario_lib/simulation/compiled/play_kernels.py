@@ -10,7 +10,7 @@ import numpy as np
 from numba import prange, types
 from numba.experimental import structref
 
-from scenario_lib.simulation.compiled.kernels import kernel, parallel_kernel
+from scenario_lib.simulation.compiled.kernels import inlined_kernel, kernel, parallel_kernel
 from scenario_lib.simulation.compiled.latency import LatencyDraws, observe_itl
 from scenario_lib.simulation.compiled.play_tables import BINARY, COOLDOWN
 from scenario_lib.simulation.compiled.power_flow import Tolerance, factorise_admittance
@@ -109,7 +109,7 @@ def _share_out(  # type: ignore[no-untyped-def]  # noqa: PLR0913
         _play_one(network, states, tables, fits, clock, layout, weights, progress, outcome, i)
 
 
-@kernel
+@inlined_kernel
 def _play_one(network, states, tables, fits, clock, layout, weights, progress, outcome, i):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     if not progress.active[i]:
         return
@@ -124,7 +124,7 @@ def _play_one(network, states, tables, fits, clock, layout, weights, progress, o
         progress.since_change[i, k] = 0 if changed else progress.since_change[i, k] + 1
 
 
-@kernel
+@inlined_kernel
 def _act(layout, progress, i):  # type: ignore[no-untyped-def]
     """Move every observed model, within its feasible batch sizes."""
     for k in range(layout.model.size):
@@ -135,7 +135,7 @@ def _act(layout, progress, i):  # type: ignore[no-untyped-def]
         progress.levels[i, layout.model[k]] = layout.feasible_level[k, position]
 
 
-@kernel
+@inlined_kernel
 def _advance(network, states, tables, fits, clock, progress, outcome, i):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     """Simulate one interval; False if a power flow diverges."""
     state, levels = state_of(states, i), progress.levels[i]
@@ -157,7 +157,7 @@ def _advance(network, states, tables, fits, clock, progress, outcome, i):  # typ
     return True
 
 
-@kernel
+@inlined_kernel
 def _observe(layout, tables, progress, outcome, i):  # type: ignore[no-untyped-def]
     """Fill in the observation; layout as `ObservationConfig` has it."""
     voltages_pu, out = outcome.voltages_pu[i], outcome.observation[i]
@@ -181,7 +181,7 @@ def _observe(layout, tables, progress, outcome, i):  # type: ignore[no-untyped-d
         filled += 5
 
 
-@kernel
+@inlined_kernel
 def _observe_voltages(layout, voltages_pu, out):  # type: ignore[no-untyped-def]
     filled = layout.shown.size
     for slot in range(filled):
@@ -195,7 +195,7 @@ def _observe_voltages(layout, voltages_pu, out):  # type: ignore[no-untyped-def]
     return filled
 
 
-@kernel
+@inlined_kernel
 def _summarise(voltages_pu, members, v_min, v_max, out, filled):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     """[worst undervoltage, worst overvoltage, fraction in violation] of some positions; the next free slot."""
     under, over, outside = 0.0, 0.0, 0
@@ -207,7 +207,7 @@ def _summarise(voltages_pu, members, v_min, v_max, out, filled):  # type: ignore
     return filled + 3
 
 
-@kernel
+@inlined_kernel
 def _observed_power_w(layout, power_w):  # type: ignore[no-untyped-def]
     total = 0.0
     for site in layout.sites:
@@ -215,7 +215,7 @@ def _observed_power_w(layout, power_w):  # type: ignore[no-untyped-def]
     return total
 
 
-@kernel
+@inlined_kernel
 def _reward(layout, weights, clock, progress, outcome, i):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     """Fill in reward, terms and statistics; formulas as in `compute_reward`."""
     terms, statistics = outcome.terms[i], outcome.statistics[i]
@@ -233,7 +233,7 @@ def _reward(layout, weights, clock, progress, outcome, i):  # type: ignore[no-un
     outcome.reward[i] = max(total, -weights.clip) if weights.clip > 0.0 else total
 
 
-@kernel
+@inlined_kernel
 def _squared_violation(voltages_pu, weights, statistics):  # type: ignore[no-untyped-def]
     """Sum of squared violations (pu^2) over all bus-phases, with their statistics."""
     v_min, v_max = weights.v_min, weights.v_max
@@ -247,7 +247,7 @@ def _squared_violation(voltages_pu, weights, statistics):  # type: ignore[no-unt
     return squares
 
 
-@kernel
+@inlined_kernel
 def _throughput(layout, levels):  # type: ignore[no-untyped-def]
     total = 0.0
     for k in range(layout.model.size):
@@ -255,7 +255,7 @@ def _throughput(layout, levels):  # type: ignore[no-untyped-def]
     return total
 
 
-@kernel
+@inlined_kernel
 def _lateness(layout, itl_s):  # type: ignore[no-untyped-def]
     total = 0.0
     for k in range(layout.model.size):
@@ -265,7 +265,7 @@ def _lateness(layout, itl_s):  # type: ignore[no-untyped-def]
     return total
 
 
-@kernel
+@inlined_kernel
 def _switching(layout, weights, progress, i):  # type: ignore[no-untyped-def]
     total = 0.0
     for k in range(layout.model.size):
