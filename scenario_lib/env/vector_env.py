@@ -151,7 +151,8 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         n = self.num_envs
         self._begun, self._over = np.zeros(n, bool), np.zeros(n, bool)
         self._n_steps, self._start_s = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        self._scenarios: list[int | None] = [None] * n
+        played = self._settings.scenario_library is not None
+        self._scenarios: NDArray[Any] = np.zeros(n, np.int64) if played else np.full(n, None, object)
 
     def _require_turn(self) -> Bools:
         """Environments that wait for a reset, which this step brings them."""
@@ -173,7 +174,8 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         self._stage.begin(i, episode, lambda: None if record is None or library is None else library.materialize(record))
         self._begun[i], self._over[i] = True, False
         self._n_steps[i], self._start_s[i] = episode.n_steps, episode.start_s
-        self._scenarios[i] = None if record is None else record.seed
+        if record is not None:
+            self._scenarios[i] = record.seed
 
     def _reset_at_once(self, ended: Bools, infos: dict[str, Any]) -> dict[str, Any]:
         """Keep what the ended episodes showed last, and begin new ones."""
@@ -195,7 +197,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
     def _step_infos(self, playing: Bools, failed: Bools) -> dict[str, Any]:
         infos = self._episode_infos(playing)
         outcome = self._stage.outcome
-        self._infos.add_reward(infos, playing, failed, outcome.terms, outcome.statistics)
+        infos.update(self._infos.of_rewards(playing, failed, outcome.terms, outcome.statistics))
         if failed.any():
             failures = {int(i): self._stage.failure(int(i)) for i in np.flatnonzero(failed)}
             if self._settings.on_divergence == "raise":

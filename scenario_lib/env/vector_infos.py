@@ -1,6 +1,6 @@
 """Infos of many environments as Gymnasium stacks them: arrays by name, each with a mask `_name` of who has it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,24 +24,29 @@ class VectorInfos:
         self._n, self._labels = n, labels
 
     def of_episodes(
-        self, mask: Bools, scenarios: Sequence[int | None], time_s: NDArray[np.float64], batch_size: NDArray[np.int64]
+        self, mask: Bools, scenarios: NDArray[Any], time_s: NDArray[np.float64], batch_size: NDArray[np.int64]
     ) -> Infos:
-        """What every info has."""
-        infos: Infos = {}
-        _put(infos, "scenario", _scenario_array(scenarios, mask), mask)
-        _put(infos, "time_s", np.where(mask, time_s, 0.0), mask)
-        _put(infos, "batch_sizes", _columns(self._labels, batch_size, mask), mask)
-        return infos
+        """What every info has: the scenarios' seeds (None without a library), the second, the batch sizes."""
+        whole, masks = bool(mask.all()), _copies(mask, 3)
+        infos: Infos = {
+            "scenario": scenarios.copy() if whole or scenarios.dtype == object else np.where(mask, scenarios, 0),
+            "time_s": time_s if whole else np.where(mask, time_s, 0.0),
+            "batch_sizes": _columns(self._labels, batch_size, mask),
+        }
+        return _masked(infos, masks)
 
-    def add_reward(
-        self, infos: Infos, mask: Bools, failed: Bools, terms: NDArray[np.float64], statistics: NDArray[np.float64]
-    ) -> None:
+    def of_rewards(
+        self, mask: Bools, failed: Bools, terms: NDArray[np.float64], statistics: NDArray[np.float64]
+    ) -> Infos:
         """Reward terms and voltage statistics; where the power flow failed there are none."""
         if not mask.any():
-            return
-        known = mask & ~failed
-        _put(infos, "reward_components", _columns(TERMS, terms, known), mask)
-        _put(infos, "voltage_stats", _columns(STATISTICS, statistics, known), mask)
+            return {}
+        known, masks = mask & ~failed, _copies(mask, 2)
+        infos = {
+            "reward_components": _columns(TERMS, terms, known),
+            "voltage_stats": _columns(STATISTICS, statistics, known),
+        }
+        return _masked(infos, masks)
 
     def add_failures(self, infos: Infos, failures: Mapping[int, str]) -> None:
         """What went wrong, by environment."""
@@ -82,20 +87,25 @@ def _put(infos: Infos, name: str, value: Any, mask: Bools) -> None:
     infos[name], infos[f"_{name}"] = value, mask.copy()
 
 
-def _columns(names: Sequence[str], table: NDArray[Any], mask: Bools) -> Infos:
-    """The columns of a table, 0 outside the mask; none if the mask is empty."""
+def _copies(mask: Bools, count: int) -> Iterator[Bools]:
+    """So many copies of a mask, as rows of one fresh array."""
+    return iter(np.repeat(mask[None], count, axis=0))
+
+
+def _masked(values: Infos, masks: Iterator[Bools]) -> Infos:
+    """Each value beside its mask."""
     infos: Infos = {}
-    if mask.any():
-        fresh = np.where(mask, table.T, table.dtype.type(0))
-        for name, column in zip(names, fresh, strict=True):
-            _put(infos, name, column, mask)
+    for name, value in values.items():
+        infos[name], infos[f"_{name}"] = value, next(masks)
     return infos
 
 
-def _scenario_array(scenarios: Sequence[int | None], mask: Bools) -> NDArray[Any]:
-    if any(seed is None for seed in scenarios):
-        return np.array([None] * len(scenarios), object)
-    return np.where(mask, np.array(scenarios, np.int64), 0)
+def _columns(names: Sequence[str], table: NDArray[Any], mask: Bools) -> Infos:
+    """The columns of a table, 0 outside the mask; none if the mask is empty."""
+    if not mask.any():
+        return {}
+    fresh = table.T.copy() if mask.all() else np.where(mask, table.T, table.dtype.type(0))
+    return _masked(dict(zip(names, fresh, strict=True)), _copies(mask, len(names)))
 
 
 def _restricted(value: Any, mask: Bools) -> Any:
