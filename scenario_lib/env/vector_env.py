@@ -20,7 +20,7 @@ from scenario_lib.env.observation import ObservationConfig
 from scenario_lib.env.reset_plan import ResetPlan
 from scenario_lib.env.settings import EnvSettings
 from scenario_lib.env.sub_picker import SubPickers
-from scenario_lib.env.vector_infos import VectorInfos
+from scenario_lib.env.vector_infos import VectorInfos, Who
 from scenario_lib.errors import EnvironmentUseError
 from scenario_lib.feeders.checks import refuse
 
@@ -114,26 +114,24 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         self._pickers.seed(seed, plan.mask)
         for i in np.flatnonzero(plan.mask):
             self._begin(int(i), plan.scenarios[i])
-        return self._observations(), self._episode_infos(plan.mask)
+        self._all_begun, self._over = True, Who.of(self._over.mask & ~plan.mask)
+        return self._observations(), self._episode_infos(Who.of(plan.mask))
 
     def step(self, actions: Any) -> VectorStep:
         """One step of every environment; those that ended before are reset instead, as the autoreset mode has it."""
         waiting = self._require_turn()
         progress, outcome = self._stage.progress, self._stage.outcome
         progress.moves[:] = self._reader.read_all(actions, self.num_envs)
-        playing = np.logical_not(waiting, out=progress.active).copy()
+        playing = np.logical_not(waiting.mask, out=progress.active).copy()
         self._stage.play()
-        failed = playing & ~outcome.converged
-        rewards = np.where(playing & ~failed, outcome.reward, 0.0)
+        rewards, failed = outcome.reward.copy(), playing & ~outcome.converged
         truncated = playing & (failed | (progress.step >= self._n_steps))
-        self._over = truncated.copy()
-        infos = self._step_infos(playing, failed)
-        for i in np.flatnonzero(waiting):
-            self._begin(int(i))
-        if waiting.any():
-            infos = self._infos.merged(infos, self._episode_infos(waiting), waiting)
-        if self._mode is AutoresetMode.SAME_STEP and truncated.any():
-            infos = self._reset_at_once(truncated, infos)
+        infos = self._step_infos(Who(playing, not waiting.anyone, not waiting.everyone), Who.of(failed))
+        self._over = Who.of(truncated.copy())
+        if waiting.anyone:
+            infos = self._reset_waiting(waiting, infos)
+        if self._over.anyone and self._mode is AutoresetMode.SAME_STEP:
+            infos = self._reset_at_once(infos)
         return self._observations(), rewards, np.zeros(self.num_envs, bool), truncated, infos
 
     @property
@@ -149,19 +147,19 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
 
     def _forget(self) -> None:
         n = self.num_envs
-        self._begun, self._over = np.zeros(n, bool), np.zeros(n, bool)
+        self._all_begun, self._begun, self._over = False, np.zeros(n, bool), Who.of(np.zeros(n, bool))
         self._n_steps, self._start_s = np.zeros(n, np.int64), np.zeros(n, np.int64)
         played = self._settings.scenario_library is not None
         self._scenarios: NDArray[Any] = np.zeros(n, np.int64) if played else np.full(n, None, object)
 
-    def _require_turn(self) -> Bools:
+    def _require_turn(self) -> Who:
         """Environments that wait for a reset, which this step brings them."""
-        if not self._begun.all():
+        if not self._all_begun:
             raise EnvironmentUseError("step was called before reset; call reset first")
-        if self._mode is AutoresetMode.DISABLED and self._over.any():
+        if self._mode is AutoresetMode.DISABLED and self._over.anyone:
             raise EnvironmentUseError(
-                f"step was called after the end of the episode of environments {np.flatnonzero(self._over).tolist()}; "
-                f"call reset(options={{'reset_mask': ...}}) first"
+                f"step was called after the end of the episode of environments "
+                f"{np.flatnonzero(self._over.mask).tolist()}; call reset(options={{'reset_mask': ...}}) first"
             )
         return self._over
 
@@ -172,35 +170,42 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         if self._ofo is not None:
             self._ofo.require_trace(episode)
         self._stage.begin(i, episode, lambda: None if record is None or library is None else library.materialize(record))
-        self._begun[i], self._over[i] = True, False
+        self._begun[i] = True
         self._n_steps[i], self._start_s[i] = episode.n_steps, episode.start_s
         if record is not None:
             self._scenarios[i] = record.seed
 
-    def _reset_at_once(self, ended: Bools, infos: dict[str, Any]) -> dict[str, Any]:
-        """Keep what the ended episodes showed last, and begin new ones."""
-        final_obs = np.full(self.num_envs, None, object)
-        for i in np.flatnonzero(ended):
-            final_obs[i] = self._stage.outcome.observation[i].copy()
-        for i in np.flatnonzero(ended):
+    def _reset_waiting(self, waiting: Who, infos: dict[str, Any]) -> dict[str, Any]:
+        """Begin the episodes of environments whose last one ended in the step before."""
+        for i in np.flatnonzero(waiting.mask):
             self._begin(int(i))
-        return self._infos.with_final(infos, final_obs, self._episode_infos(ended), ended)
+        return self._infos.merged(infos, self._episode_infos(waiting), waiting.mask)
+
+    def _reset_at_once(self, infos: dict[str, Any]) -> dict[str, Any]:
+        """Keep what the ended episodes showed last, and begin new ones."""
+        ended, self._over = self._over, Who.of(np.zeros(self.num_envs, bool))
+        final_obs = np.full(self.num_envs, None, object)
+        for i in np.flatnonzero(ended.mask):
+            final_obs[i] = self._stage.outcome.observation[i].copy()
+            self._begin(int(i))
+        return self._infos.with_final(infos, final_obs, self._episode_infos(ended), ended.mask)
 
     def _observations(self) -> Batch:
         return self._stage.outcome.observation.copy()
 
-    def _episode_infos(self, mask: Bools) -> dict[str, Any]:
+    def _episode_infos(self, who: Who) -> dict[str, Any]:
         """Scenario, second and batch sizes of some environments."""
         time_s = self._start_s + self._stage.progress.step * float(self._settings.dt_ctrl)
-        return self._infos.of_episodes(mask, self._scenarios, time_s, self._stage.outcome.batch_size)
+        return self._infos.of_episodes(who, self._scenarios, time_s, self._stage.outcome.batch_size)
 
-    def _step_infos(self, playing: Bools, failed: Bools) -> dict[str, Any]:
-        infos = self._episode_infos(playing)
-        outcome = self._stage.outcome
-        infos.update(self._infos.of_rewards(playing, failed, outcome.terms, outcome.statistics))
-        if failed.any():
-            failures = {int(i): self._stage.failure(int(i)) for i in np.flatnonzero(failed)}
+    def _step_infos(self, playing: Who, failed: Who) -> dict[str, Any]:
+        infos, outcome = self._episode_infos(playing), self._stage.outcome
+        known = playing if not failed.anyone else Who.of(playing.mask & ~failed.mask)
+        infos.update(self._infos.of_rewards(playing, known, outcome.terms, outcome.statistics))
+        if failed.anyone:
+            failures = {int(i): self._stage.failure(int(i)) for i in np.flatnonzero(failed.mask)}
             if self._settings.on_divergence == "raise":
+                self._over = failed
                 raise next(iter(failures.values()))
-            self._infos.add_failures(infos, {i: str(error) for i, error in failures.items()})
+            infos.update(self._infos.of_failures({i: str(error) for i, error in failures.items()}))
         return infos

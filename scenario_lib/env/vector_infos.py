@@ -1,6 +1,7 @@
 """Infos of many environments as Gymnasium stacks them: arrays by name, each with a mask `_name` of who has it."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,36 @@ from scenario_lib.env.reward import STATISTICS, TERMS
 
 Bools = NDArray[np.bool_]
 Infos = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Some of N environments; all and none of them, which is asked many times a step, is counted once."""
+
+    mask: Bools
+    everyone: bool
+    anyone: bool
+
+    @classmethod
+    def of(cls, mask: Bools) -> "Who":
+        """Those of a mask."""
+        return cls(mask, bool(mask.all()), bool(mask.any()))
+
+    def copies(self, count: int) -> Iterator[Bools]:
+        """So many copies of the mask, as rows of one fresh array."""
+        return iter(np.repeat(self.mask[None], count, axis=0))
+
+    def only(self, values: NDArray[Any]) -> NDArray[Any]:
+        """A fresh array of the values along the last axis, with 0 or None for all others."""
+        if self.everyone:
+            return values.copy()
+        return np.where(self.mask, values, None if values.dtype == object else values.dtype.type(0))
+
+    def columns(self, names: Sequence[str], table: NDArray[Any]) -> Infos:
+        """The columns of a table by name; none if there is nobody."""
+        if not self.anyone:
+            return {}
+        return _masked(dict(zip(names, self.only(table.T), strict=True)), self.copies(len(names)))
 
 
 class VectorInfos:
@@ -24,36 +55,32 @@ class VectorInfos:
         self._n, self._labels = n, labels
 
     def of_episodes(
-        self, mask: Bools, scenarios: NDArray[Any], time_s: NDArray[np.float64], batch_size: NDArray[np.int64]
+        self, who: Who, scenarios: NDArray[Any], time_s: NDArray[np.float64], batch_size: NDArray[np.int64]
     ) -> Infos:
         """What every info has: the scenarios' seeds (None without a library), the second, the batch sizes."""
-        whole, masks = bool(mask.all()), _copies(mask, 3)
         infos: Infos = {
-            "scenario": scenarios.copy() if whole or scenarios.dtype == object else np.where(mask, scenarios, 0),
-            "time_s": time_s if whole else np.where(mask, time_s, 0.0),
-            "batch_sizes": _columns(self._labels, batch_size, mask),
+            "scenario": scenarios.copy() if scenarios.dtype == object else who.only(scenarios),
+            "time_s": who.only(time_s),
+            "batch_sizes": who.columns(self._labels, batch_size),
         }
-        return _masked(infos, masks)
+        return _masked(infos, who.copies(3))
 
-    def of_rewards(
-        self, mask: Bools, failed: Bools, terms: NDArray[np.float64], statistics: NDArray[np.float64]
-    ) -> Infos:
-        """Reward terms and voltage statistics; where the power flow failed there are none."""
-        if not mask.any():
+    def of_rewards(self, who: Who, known: Who, terms: NDArray[np.float64], statistics: NDArray[np.float64]) -> Infos:
+        """Reward terms and voltage statistics of those who stepped; known where the power flow converged."""
+        if not who.anyone:
             return {}
-        known, masks = mask & ~failed, _copies(mask, 2)
         infos = {
-            "reward_components": _columns(TERMS, terms, known),
-            "voltage_stats": _columns(STATISTICS, statistics, known),
+            "reward_components": known.columns(TERMS, terms),
+            "voltage_stats": known.columns(STATISTICS, statistics),
         }
-        return _masked(infos, masks)
+        return _masked(infos, who.copies(2))
 
-    def add_failures(self, infos: Infos, failures: Mapping[int, str]) -> None:
+    def of_failures(self, failures: Mapping[int, str]) -> Infos:
         """What went wrong, by environment."""
         messages, mask = np.full(self._n, None, object), np.zeros(self._n, bool)
         for i, message in failures.items():
             messages[i], mask[i] = message, True
-        _put(infos, "power_flow", messages, mask)
+        return {"power_flow": messages, "_power_flow": mask}
 
     def merged(self, infos: Infos, others: Infos, mask: Bools) -> Infos:
         """The infos with those of `others` where the mask says so."""
@@ -69,11 +96,10 @@ class VectorInfos:
             infos: Of the step, which become `final_info` where an episode ended.
             begun: Of the new episodes.
         """
-        out = {name: _restricted(value, ~ended) for name, value in infos.items()}
-        out = self.merged(out, begun, ended)
-        _put(out, "final_obs", final_obs, ended)
-        _put(out, "final_info", _without_empty({name: _restricted(value, ended) for name, value in infos.items()}), ended)
-        return out
+        going_on, over = Who.of(~ended), Who.of(ended)
+        out = self.merged(_restricted(infos, going_on), begun, ended)
+        final = {"final_obs": final_obs, "final_info": _restricted(infos, over)}
+        return {**out, **_masked(final, over.copies(2))}
 
     def _chosen(self, held: Any, value: Any, mask: Bools) -> Any:
         if held is None:
@@ -81,15 +107,6 @@ class VectorInfos:
         if isinstance(value, dict):
             return self.merged(held, value, mask)
         return np.where(mask, value, held)
-
-
-def _put(infos: Infos, name: str, value: Any, mask: Bools) -> None:
-    infos[name], infos[f"_{name}"] = value, mask.copy()
-
-
-def _copies(mask: Bools, count: int) -> Iterator[Bools]:
-    """So many copies of a mask, as rows of one fresh array."""
-    return iter(np.repeat(mask[None], count, axis=0))
 
 
 def _masked(values: Infos, masks: Iterator[Bools]) -> Infos:
@@ -100,21 +117,14 @@ def _masked(values: Infos, masks: Iterator[Bools]) -> Infos:
     return infos
 
 
-def _columns(names: Sequence[str], table: NDArray[Any], mask: Bools) -> Infos:
-    """The columns of a table, 0 outside the mask; none if the mask is empty."""
-    if not mask.any():
-        return {}
-    fresh = table.T.copy() if mask.all() else np.where(mask, table.T, table.dtype.type(0))
-    return _masked(dict(zip(names, fresh, strict=True)), _copies(mask, len(names)))
-
-
-def _restricted(value: Any, mask: Bools) -> Any:
-    """Only what the mask says; masks become False elsewhere and values 0 or None."""
-    if isinstance(value, dict):
-        return _without_empty({name: _restricted(inner, mask) for name, inner in value.items()})
-    if value.dtype == object:
-        return np.where(mask, value, None)
-    return np.where(mask, value, value.dtype.type(0))
+def _restricted(infos: Infos, who: Who) -> Infos:
+    """Infos of some environments only."""
+    return _without_empty(
+        {
+            name: _restricted(value, who) if isinstance(value, dict) else who.only(value)
+            for name, value in infos.items()
+        }
+    )
 
 
 def _without_empty(infos: Infos) -> Infos:

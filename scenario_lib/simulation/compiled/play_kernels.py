@@ -111,6 +111,7 @@ def _share_out(  # type: ignore[no-untyped-def]  # noqa: PLR0913
 
 @inlined_kernel
 def _play_one(network, states, tables, fits, clock, layout, weights, progress, outcome, i):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+    outcome.reward[i] = 0.0
     if not progress.active[i]:
         return
     _act(layout, progress, i)

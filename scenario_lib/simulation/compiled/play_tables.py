@@ -109,13 +109,13 @@ class Progress(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a step leaves behind; rows of episodes that diverged keep their last values.
+    """What a step leaves behind; rows of episodes that diverged, or took no part, keep their last values but the reward.
 
     Attributes:
         converged: Shape (N,).
         voltages_pu, power_w, itl_s: Shapes (N, bus-phases), (N, S, 3) and (N, M).
         observation: Shape (N, slots).
-        reward: Shape (N,).
+        reward: 0 for an episode that diverged or took no part, shape (N,).
         terms, statistics: Shapes (N, N_TERMS) and (N, N_STATISTICS).
         batch_size: Of the observed models, shape (N, K).
     """
