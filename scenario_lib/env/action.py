@@ -104,7 +104,7 @@ class MoveReader:
             raise InvalidSettingError(f"action is {action!r}; expected whole numbers from 0 to {2 * self.still}")
         if values.shape != shape:
             raise InvalidSettingError(f"action has shape {values.shape}; expected {shape}")
-        # As Python numbers, unsigned ones cannot wrap around; and for one action that is faster than numpy's reductions.
+        # As Python numbers, unsigned ones cannot wrap around; for one action it is faster than numpy's reductions.
         few = values.tolist() if values.ndim == 1 else (int(values.min()), int(values.max()))
         if min(few) < 0 or max(few) > 2 * self.still:
             raise InvalidSettingError(f"action is {action!r}; expected whole numbers from 0 to {2 * self.still}")

@@ -19,6 +19,81 @@ _DEFAULT_SITE = "_default"
 class BatchSizeEnv(GameEnv):
     """One site's batch sizes; the other sites keep theirs.
 
+    Each second an agent picks the batch size of every model served at a datacenter. Larger batches serve more tokens
+    with more latency, and draw more power, which moves the voltages of the feeder that the datacenter is on.
+
+    ## Observation space
+
+    `Box(-inf, inf, (n,), float32)`, three parts one after another; `observation_labels` names every slot.
+
+    | slots | observation | unit | range |
+    |---|---|---|---|
+    | "full-voltage": one per bus-phase | voltage | pu | 0 to about 1.2 |
+    | "per-bus-summary": two per bus | lowest and highest voltage of its phases | pu | 0 to about 1.2 |
+    | "per-zone-summary", "system-summary-only": none | | | |
+    | then 1 | worst undervoltage, `v_min` less voltage, 0 within limits | pu | 0 to `v_min` |
+    | then 1 | worst overvoltage, voltage less `v_max`, 0 within limits | pu | 0 up |
+    | then 1 | part of bus-phases outside the limits | 1 | 0 to 1 |
+    | per model 1 | batch size on a log scale from the smallest feasible (0) to the largest (1) | 1 | 0 to 1 |
+    | per model 1 | observed inter-token latency over its deadline, 0 if unknown | 1 | 0 to 3, clipped |
+    | per model 1 | active replicas over those at the experiment's start | 1 | 0 up, can exceed 1 |
+    | per model 1 | power of the observed sites, all phases together | MW | 0 up |
+    | per model 1 | change of batch size by this step, on the same log scale | 1 | -1 to 1, clipped |
+
+    An agent of a site by whose name the feeder has a zone observes, under "full-voltage", that zone only. The summary
+    of violations is over the observed zone if there is one, else over all bus-phases; under
+    "per-zone-summary" its three slots come once per zone, in the feeder's order.
+
+    ## Action space
+
+    | mode | space | number | meaning |
+    |---|---|---|---|
+    | "delta" | `MultiDiscrete([3] * models)` | 0, 1, 2 | that model: one feasible size down, the same, up |
+    | "coupled" | `Discrete(2 k + 1)` | a | every model: a - k feasible sizes up |
+
+    k is the fewest feasible sizes of a model, less one. Moves end at the smallest and the largest size. They act within the second that the step simulates.
+
+    ## Reward
+
+    The sum of the terms, each in `info["reward_components"]`, at least `-reward_clip` if that is set.
+
+    | term | value |
+    |---|---|
+    | voltage | -`w_voltage` x sum over all bus-phases of the squared violation (pu^2) |
+    | throughput | +`w_throughput` x sum over models of throughput relative to that at the largest batch size |
+    | latency | -`w_latency` x sum over late models of (latency - deadline) / deadline |
+    | switch | -`w_switch` x sum over models whose batch changed of what `switch_mode` says |
+    | safe | +`w_safe` x part of bus-phases within limits |
+    | ofo_baseline | with `ofo_baseline`: +`w_voltage` x OFO's squared violations then; inside "voltage" already |
+
+    `switch_mode` "magnitude": the change in log2; "binary": 1; "cooldown": exp(-steps since its last change / tau).
+
+    ## Start and end of an episode
+
+    A record is drawn from the library, or named by `reset(options={"scenario": seed})`. With `truncate_episode` the
+    episode is the record's control window: everything before was simulated at the initial batch sizes. It has
+    (end - start) / `dt_ctrl` - 1 steps, then `truncated` is True; `terminated` never is. A power flow that diverges
+    ends it too, with reward 0, the last valid observation and `info["power_flow"]`; or raises, see `on_divergence`.
+
+    `info` has `scenario` (the record's seed), `time_s` (simulated second shown), `batch_sizes`; after steps also
+    `reward_components` and `voltage_stats` (`max_under`, `max_over`, `violation_frac`, over all bus-phases).
+
+    ## Seeds
+
+    `reset(seed=s)` decides the scenario and all that follows. Gymnasium's and Stable-Baselines3's vector environments
+    give environment i the seed s + i, so that base seeds next to each other share environments' seeds; that is all
+    `reset(seed)` can promise there. With `worker=(i, k)`, and in `BatchSizeVectorEnv`, streams are keyed by (s, i)
+    instead and never meet, and `coverage="disjoint"` is possible; give every worker the same s.
+
+    ## Engines
+
+    On the compiled engine any number of environments live in one process. On the reference engine it is one, as
+    OpenDSS has one circuit per process; another one's reset makes its next step an `EngineInUseError`.
+
+    ## Version history
+
+    * v0: first version.
+
     Args:
         make_sim_fn: Makes a fresh simulation, see `scenario_lib.env.simulation.make_sim_fn`.
         obs_config: What is observed, of which models.
@@ -79,6 +154,37 @@ class BatchSizeEnv(GameEnv):
 
 class SharedBatchSizeEnv(GameEnv):
     """One policy for all sites: all models are observed and set, with one command per site.
+
+    ## Observation space
+
+    As for `BatchSizeEnv`, of all bus-phases and with the five slots of every model of every site, in the order of
+    `model_labels`:
+
+    | slots | observation | unit |
+    |---|---|---|
+    | all bus-phases, two per bus, or none | voltages | pu |
+    | 3, or 3 per zone | worst undervoltage, worst overvoltage, part of bus-phases in violation | pu, pu, 1 |
+    | 5 per model | batch size, latency, replicas, power of **all** sites, change of batch | 1, 1, 1, MW, 1 |
+
+    ## Action space
+
+    | mode | space | meaning |
+    |---|---|---|
+    | "delta" | `MultiDiscrete([3] * models)` | each model one feasible batch size down, the same, up |
+    | "coupled" | `Discrete(2 k + 1)` | all models of all sites move by a - k sizes |
+
+    ## Reward
+
+    | term | value |
+    |---|---|
+    | voltage, safe, ofo_baseline | as for `BatchSizeEnv`, which are over all bus-phases there too |
+    | throughput, latency, switch | summed over the models of all sites |
+
+    Start and end of an episode, `info`, seeds and engines are as for `BatchSizeEnv`.
+
+    ## Version history
+
+    * v0: first version.
 
     Args:
         site_model_mapping: Site to the labels of its models; the other arguments are those of `BatchSizeEnv`.

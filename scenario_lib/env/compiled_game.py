@@ -53,7 +53,7 @@ class CompiledGame:
         )
 
     def voltages_vector(self) -> NDArray[np.float64]:
-        return self._stage.outcome.voltages_pu[0].copy()
+        return np.array(self._stage.outcome.voltages_pu[0])
 
     def close(self) -> None:
         """Tables are kept for the next episode, or go with this object."""

@@ -93,7 +93,7 @@ class CompiledStepper:
     def voltages_vector(self) -> NDArray[np.float64]:
         if self._observed is None:
             raise InvalidSettingError("voltages are known once the first interval is simulated; call advance first")
-        return self._observed.voltages_pu[0].copy()
+        return np.array(self._observed.voltages_pu[0])
 
     def stop(self) -> None:
         """Nothing is held outside this object."""

@@ -1,6 +1,5 @@
 """The window of an episode in seconds, and the OFO penalty that an agent is measured against."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -92,7 +91,7 @@ class OFOBaseline:
                 f"the episode reaches second {last}, but OFO's penalty trace has {len(trace)} seconds"
             )
 
-    def _trace(self, episode: Episode) -> Sequence[float]:
+    def _trace(self, episode: Episode) -> NDArray[np.float64]:
         if episode.record is None:
             raise InvalidSettingError("ofo_baseline needs a record with OFO's penalties")
         return episode.record.ofo_voltage_pen_per_step

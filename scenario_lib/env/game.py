@@ -9,13 +9,25 @@ from numpy.typing import NDArray
 
 from scenario_lib.env.episode import Episode, OFOBaseline
 from scenario_lib.env.observation import ObservationConfig
+from scenario_lib.env.picking import Library
 from scenario_lib.env.settings import EnvSettings
 from scenario_lib.errors import PowerFlowError
+from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.scenario.model import Scenario
 
 Observation = NDArray[np.float32]
 DrawScenario = Callable[[], Scenario | None]
 """Gives the scenario of an episode's record, None for the experiment as it stands."""
+
+
+def scenario_drawer(library: Library | None, record: ScenarioRecord | None) -> DrawScenario:
+    """Gives the scenario of a record, None without one; a scenario that was compiled before is not drawn again."""
+
+    def draw() -> Scenario | None:
+        return None if library is None or record is None else library.materialize(record)
+
+    return draw
+
 
 ChooseSites = Callable[[Sequence[str]], list[str]]
 """From the names of all sites to those that the agent sees and sets."""

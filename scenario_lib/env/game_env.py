@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from scenario_lib.env.action import action_space
 from scenario_lib.env.episode import Episode, OFOBaseline, episode_of
-from scenario_lib.env.game import Game, GameSettings
+from scenario_lib.env.game import Game, GameSettings, scenario_drawer
 from scenario_lib.env.labels import observation_labels
 from scenario_lib.env.observation import ObservationConfig
 from scenario_lib.env.picking import ScenarioPicker, Worker, worker_generator
@@ -68,9 +68,7 @@ class GameEnv(gym.Env[Observation, Any]):
         episode = episode_of(record, settings.truncate_episode, settings.total_duration_s, settings.dt_ctrl)
         if self._ofo is not None:
             self._ofo.require_trace(episode)
-        library = self._library
-        draw = lambda: None if record is None or library is None else library.materialize(record)  # noqa: E731
-        observation, batch_sizes = self._game.begin(episode, draw)
+        observation, batch_sizes = self._game.begin(episode, scenario_drawer(self._library, record))
         self._episode, self._history = episode, EpisodeHistory()
         self._remember(episode, batch_sizes)
         return observation, self._info(episode, batch_sizes)

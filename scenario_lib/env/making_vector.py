@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _VECTOR_SETTINGS = ("autoreset_mode", "threads")
 
 
-def make_batch_size_vector_env(
+def make_batch_size_vector_env(  # noqa: PLR0913 - the words of `make_batch_size_env`, and how many
     num_envs: int,
     library: str | PathLike[str] | Library,
     specs_dir: str | PathLike[str] | None = None,

@@ -46,5 +46,7 @@ def _scenarios(wanted: Any, n: int) -> tuple[int | None, ...]:
     if wanted is None or isinstance(wanted, int | np.integer):
         return (None if wanted is None else int(wanted),) * n
     if not isinstance(wanted, Sequence | np.ndarray) or isinstance(wanted, str) or len(wanted) != n:
-        raise InvalidSettingError(f"options['scenario'] is {wanted!r}; expected a seed, or one (or None) for each of {n}")
+        raise InvalidSettingError(
+            f"options['scenario'] is {wanted!r}; expected a seed, or one (or None) for each of {n}"
+        )
     return tuple(None if seed is None else int(seed) for seed in wanted)

@@ -1,7 +1,7 @@
 """The vector environment as Stable-Baselines3 sees it; importing this module needs the package.
 
-    environments = BatchSizeVecEnv(make_batch_size_vector_env(16, library, autoreset_mode="SameStep"), seed=0)
-    model = PPO("MlpPolicy", environments)
+environments = BatchSizeVecEnv(make_batch_size_vector_env(16, library, autoreset_mode="SameStep"), seed=0)
+model = PPO("MlpPolicy", environments)
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from scenario_lib.env.vector_env import BatchSizeVectorEnv
 from scenario_lib.errors import InvalidSettingError
 
 
-class BatchSizeVecEnv(VecEnv):  # type: ignore[misc]
+class BatchSizeVecEnv(VecEnv):
     """Environments in lockstep as a `VecEnv`.
 
     An episode that ends is followed by the next at once; its last observation is `infos[i]["terminal_observation"]`,

@@ -40,9 +40,9 @@ class SubPickers:
         seeds = list(seed) if isinstance(seed, Sequence | np.ndarray) else [seed] * len(self._workers)
         if len(seeds) != len(self._workers):
             raise InvalidSettingError(f"seed has {len(seeds)} values; expected one, or {len(self._workers)}")
-        for i in np.flatnonzero(mask):
-            if seeds[i] is not None:
-                self._restart(int(i), int(seeds[i]))
+        for i, chosen in enumerate(seeds):
+            if mask[i] and chosen is not None:
+                self._restart(i, int(chosen))
 
     def pick(self, i: int, scenario: int | None) -> ScenarioRecord | None:
         """The next record of an environment, or the one asked for; None without a library.

@@ -14,7 +14,7 @@ from scenario_lib.env.action import MoveReader, action_space
 from scenario_lib.env.compiled_stage import CompiledStage
 from scenario_lib.env.compiled_world import CompiledWorld
 from scenario_lib.env.episode import OFOBaseline, episode_of
-from scenario_lib.env.game import ChooseSites, GameSettings
+from scenario_lib.env.game import ChooseSites, GameSettings, scenario_drawer
 from scenario_lib.env.labels import observation_labels
 from scenario_lib.env.observation import ObservationConfig
 from scenario_lib.env.reset_plan import ResetPlan
@@ -96,6 +96,8 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         self._stage = CompiledStage(self.num_envs, world, game, vector.threads)
         self._pickers = SubPickers(settings, self.num_envs)
         self._infos = VectorInfos(self.num_envs, labels)
+        self._begun: Bools = np.zeros(self.num_envs, bool)
+        self._over = Who.of(self._begun)
         self._forget()
 
     def reset(
@@ -164,12 +166,12 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         return self._over
 
     def _begin(self, i: int, scenario: int | None = None) -> None:
-        settings, library = self._settings, self._settings.scenario_library
+        settings = self._settings
         record = self._pickers.pick(i, scenario)
         episode = episode_of(record, settings.truncate_episode, settings.total_duration_s, settings.dt_ctrl)
         if self._ofo is not None:
             self._ofo.require_trace(episode)
-        self._stage.begin(i, episode, lambda: None if record is None or library is None else library.materialize(record))
+        self._stage.begin(i, episode, scenario_drawer(settings.scenario_library, record))
         self._begun[i] = True
         self._n_steps[i], self._start_s[i] = episode.n_steps, episode.start_s
         if record is not None:

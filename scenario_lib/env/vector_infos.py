@@ -34,7 +34,8 @@ class Who:
         """A fresh array of the values along the last axis, with 0 or None for all others."""
         if self.everyone:
             return values.copy()
-        return np.where(self.mask, values, None if values.dtype == object else values.dtype.type(0))
+        nothing: Any = None if values.dtype == object else values.dtype.type(0)
+        return np.where(self.mask, values, nothing)
 
     def columns(self, names: Sequence[str], table: NDArray[Any]) -> Infos:
         """The columns of a table by name; none if there is nobody."""
@@ -120,10 +121,7 @@ def _masked(values: Infos, masks: Iterator[Bools]) -> Infos:
 def _restricted(infos: Infos, who: Who) -> Infos:
     """Infos of some environments only."""
     return _without_empty(
-        {
-            name: _restricted(value, who) if isinstance(value, dict) else who.only(value)
-            for name, value in infos.items()
-        }
+        {name: _restricted(value, who) if isinstance(value, dict) else who.only(value) for name, value in infos.items()}
     )
 
 

@@ -1,4 +1,4 @@
-"""Episodes played side by side, each from a scenario, window and second of its own; one of them is replaced at a time."""
+"""Episodes played side by side, each of a scenario, window and second of its own; they are replaced one by one."""
 
 from dataclasses import dataclass
 
@@ -144,7 +144,7 @@ class Fleet:
         rules = self._rules
         parts = (self._states, self._tables, self.deployment.latency_fits)
         with compiling_once("assemble"):
-            return assemble(
+            game: Game = assemble(
                 *flattened(self.circuit.network),
                 *parts,
                 rules.clock,
@@ -153,6 +153,7 @@ class Fleet:
                 self.progress,
                 self.outcome,
             )
+        return game
 
 
 def _fitting(room: NDArray | None, n: int, row: NDArray) -> NDArray:  # type: ignore[type-arg]
@@ -170,7 +171,7 @@ def _put_row(room: NDArray, i: int, row: NDArray) -> None:  # type: ignore[type-
     """Copy a row in. What lies beyond is never looked at, but for training runs, which must be 0."""
     if row.shape != room.shape[1:]:
         room[i] = 0
-    room[(i, *map(slice, row.shape))] = row
+    room[i][tuple(slice(size) for size in row.shape)] = row
 
 
 def _stacked_states(circuit: Circuit, n_episodes: int) -> GridState:

@@ -35,7 +35,7 @@ _LARGEST_LATENCY_RATIO = 3.0
 _W_PER_MW = 1e6
 
 
-@structref.register  # type: ignore[untyped-decorator]
+@structref.register
 class _GameType(types.StructRef):  # type: ignore[misc]
     """How machine code sees a `Game`."""
 
@@ -197,7 +197,7 @@ def _observe_voltages(layout, voltages_pu, out):  # type: ignore[no-untyped-def]
 
 
 @inlined_kernel
-def _summarise(voltages_pu, members, v_min, v_max, out, filled):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def _summarise(voltages_pu, members, v_min, v_max, out, filled):  # type: ignore[no-untyped-def]
     """[worst undervoltage, worst overvoltage, fraction in violation] of some positions; the next free slot."""
     under, over, outside = 0.0, 0.0, 0
     for member in members:
@@ -217,7 +217,7 @@ def _observed_power_w(layout, power_w):  # type: ignore[no-untyped-def]
 
 
 @inlined_kernel
-def _reward(layout, weights, clock, progress, outcome, i):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def _reward(layout, weights, clock, progress, outcome, i):  # type: ignore[no-untyped-def]
     """Fill in reward, terms and statistics; formulas as in `compute_reward`."""
     terms, statistics = outcome.terms[i], outcome.statistics[i]
     terms[0] = -weights.voltage * _squared_violation(outcome.voltages_pu[i], weights, statistics)

@@ -109,7 +109,7 @@ class Progress(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a step leaves behind; rows of episodes that diverged, or took no part, keep their last values but the reward.
+    """What a step leaves behind; rows of episodes that diverged or took no part keep all but the reward.
 
     Attributes:
         converged: Shape (N,).
