@@ -51,7 +51,8 @@ class BatchSizeEnv(GameEnv):
     | "delta" | `MultiDiscrete([3] * models)` | 0, 1, 2 | that model: one feasible size down, the same, up |
     | "coupled" | `Discrete(2 k + 1)` | a | every model: a - k feasible sizes up |
 
-    k is the fewest feasible sizes of a model, less one. Moves end at the smallest and the largest size. They act within the second that the step simulates.
+    k is the fewest feasible sizes of a model, less one. Moves end at the smallest and the largest size. They act within
+    the second that the step simulates.
 
     ## Reward
 
