@@ -7,6 +7,7 @@ from typing import Any
 from scenario_lib.env.action import require_mode
 from scenario_lib.env.picking import Library
 from scenario_lib.env.reward import RewardConfig
+from scenario_lib.errors import InvalidSettingError
 from scenario_lib.feeders.checks import refuse
 from scenario_lib.feeders.experiment import DURATION_S
 
@@ -35,6 +36,6 @@ class EnvSettings:
         if self.on_divergence not in DIVERGENCE_MODES:
             raise refuse("on_divergence", self.on_divergence, f"one of {', '.join(DIVERGENCE_MODES)}")
         if self.dt_ctrl <= 0:
-            raise refuse("dt_ctrl", self.dt_ctrl, "more than 0 s")
+            raise InvalidSettingError(f"dt_ctrl is {self.dt_ctrl} s; expected more than 0 s")
         if self.render_mode not in (None, "rgb_array"):
             raise refuse("render_mode", self.render_mode, "None or 'rgb_array'")

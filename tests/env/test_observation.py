@@ -24,9 +24,7 @@ def observe(cfg, grid=None, site=None, previous=None):
 def test_full_voltages_summary_and_model():
     out = observe(config())
     assert out.dtype == np.float32
-    np.testing.assert_allclose(
-        out, [0.94, 1.0, 1.06, 1.0, 0.01, 0.01, 0.5, 0.5, 0.5, 0.9, 6.0, 0.25], rtol=1e-6
-    )
+    np.testing.assert_allclose(out, [0.94, 1.0, 1.06, 1.0, 0.01, 0.01, 0.5, 0.5, 0.5, 0.9, 6.0, 0.25], rtol=1e-6)
 
 
 def test_groups_show_lowest_and_highest_per_bus():
@@ -42,9 +40,7 @@ def test_a_zone_is_observed_alone_whatever_the_case_of_its_names():
 
 def test_summaries_per_zone_in_order():
     cfg = config(n_bus_phases=0, zone_summary={"east": ("b",), "west": ("A",), "empty": ("x",)})
-    np.testing.assert_allclose(
-        observe(cfg)[:9], [0.0, 0.01, 1.0, 0.01, 0.0, 0.5, 0.0, 0.0, 0.0], rtol=1e-5, atol=1e-7
-    )
+    np.testing.assert_allclose(observe(cfg)[:9], [0.0, 0.01, 1.0, 0.01, 0.0, 0.5, 0.0, 0.0, 0.0], rtol=1e-5, atol=1e-7)
     assert (cfg.n_zone_summary_slots, cfg.obs_dim) == (9, 14)
 
 

@@ -21,9 +21,7 @@ def sequence(picker, rng, count):
 
 
 def test_streams_of_adjacent_base_seeds_do_not_meet():
-    draws = {
-        tuple(worker_generator(seed, Worker(i, 3)).integers(0, 2**63, 4)) for seed in range(4) for i in range(3)
-    }
+    draws = {tuple(worker_generator(seed, Worker(i, 3)).integers(0, 2**63, 4)) for seed in range(4) for i in range(3)}
     assert len(draws) == 12
     again = worker_generator(1, Worker(2, 3)).integers(0, 2**63, 4)
     assert tuple(again) in draws

@@ -44,9 +44,7 @@ def test_throughput_where_the_largest_batch_is_one():
     assert components["throughput"] == 0.0
 
 
-@pytest.mark.parametrize(
-    ("latency", "term"), [(None, 0.0), (0.05, 0.0), (0.1, 0.0), (0.15, -5.0), (float("nan"), 0.0)]
-)
+@pytest.mark.parametrize(("latency", "term"), [(None, 0.0), (0.05, 0.0), (0.1, 0.0), (0.15, -5.0), (float("nan"), 0.0)])
 def test_latency_counts_where_it_is_late_and_known(latency, term):
     assert reward(latency=latency)[1]["latency"] == pytest.approx(term)
 
