@@ -246,3 +246,21 @@ def test_bad_actions_change_nothing(actions, message):
 def test_unknown_scenario_is_named():
     with pytest.raises(UnknownNameError, match="no record of seed 99"):
         make_vec(2).reset(options={"scenario": 99})
+
+
+def test_replacing_one_episode_by_a_longer_one_leaves_the_others_alone():
+    env, alone = make_vec(2, autoreset_mode="Disabled"), make()
+    env.reset(options={"scenario": 6007})
+    alone.reset(options={"scenario": 6007})
+    actions = np.random.default_rng(0).integers(0, 3, (60, 2, 5))
+    for step, action in enumerate(actions):
+        if step == 20:
+            env.reset(options={"reset_mask": np.array([False, True]), "scenario": 2007})
+        got, expected = env.step(action), alone.step(action[0])
+        assert got[0][0].tobytes() == expected[0].tobytes()
+        assert got[1][0] == expected[1]
+    other = make()
+    other.reset(options={"scenario": 2007})
+    for action in actions[20:]:
+        observation, *_ = other.step(action[1])
+    assert got[0][1].tobytes() == observation.tobytes()

@@ -15,8 +15,8 @@ from scenario_lib.simulation.compiled.compile_once import compiling_once
 from scenario_lib.simulation.compiled.datacenter_tables import DatacenterTables
 from scenario_lib.simulation.compiled.engine import CompiledScenario, compile_scenario
 from scenario_lib.simulation.compiled.errors import NotModelledError
-from scenario_lib.simulation.compiled.latency import EXACT_UP_TO, LatencyFits
 from scenario_lib.simulation.compiled.lockstep import Checkpoint, baseline_checkpoint
+from scenario_lib.simulation.compiled.play_kernels import fill_itl_table
 from scenario_lib.simulation.compiled.power_flow import OPENDSS, Tolerance
 from scenario_lib.simulation.compiled.step_kernels import fill_power_table
 
@@ -25,24 +25,22 @@ Ints = NDArray[np.int64]
 
 
 class EpisodeTables(NamedTuple):
-    """What a window of T seconds prescribes, whatever is decided; see `FleetTables` for the meanings.
+    """What a window of T seconds prescribes, whatever is decided; see `FleetTables` for what is not said here.
 
     Attributes:
         model_power_w: Shape (T, M, L, 3).
         training_w: Shape (runs, T).
         element_kw: Shape (T, E).
-        active_replicas, draw_start: Shape (T, M).
-        normal, uniform: Latency draws of the window only.
+        itl_s: Latency of each model at each batch level, NaN without a replica, shape (T, M, L).
+        active_replicas: Shape (T, M).
         base_w: Shape (S,).
     """
 
     model_power_w: Floats
     training_w: Floats
     element_kw: Floats
+    itl_s: Floats
     active_replicas: Ints
-    draw_start: Ints
-    normal: Floats
-    uniform: Floats
     base_w: Floats
 
 
@@ -55,7 +53,6 @@ class Deployment:
         site_of_model: Shape (M,).
         batch_sizes: Batch size of each level, rising, filled up with the largest, shape (M, L).
         n_levels: Levels of each model, shape (M,).
-        latency_fits: Per model and level.
         datacenter_tan, element_tan: Reactive per active power.
         element_of_part: See `Feeding`.
     """
@@ -65,7 +62,6 @@ class Deployment:
     site_of_model: Ints
     batch_sizes: Ints
     n_levels: Ints
-    latency_fits: LatencyFits
     datacenter_tan: float
     element_tan: Floats
     element_of_part: Ints
@@ -140,7 +136,6 @@ def _deployment(compiled: CompiledScenario) -> Deployment:
         site_of_model=tables.site_of_model,
         batch_sizes=tables.batch_sizes,
         n_levels=tables.n_levels,
-        latency_fits=tables.latency_fits,
         datacenter_tan=feeding.datacenter_tan,
         element_tan=feeding.element_tan,
         element_of_part=feeding.element_of_part,
@@ -148,29 +143,18 @@ def _deployment(compiled: CompiledScenario) -> Deployment:
 
 
 def _window(compiled: CompiledScenario, start: int) -> EpisodeTables:
-    tables, draws = compiled.tables, compiled.tables.latency_draws
-    n_seconds = len(tables.active_replicas) - start
-    power_w = np.zeros((n_seconds, *tables.batch_sizes.shape, 3))
-    with compiling_once("power-table"):
+    tables = compiled.tables
+    shape = (len(tables.active_replicas) - start, *tables.batch_sizes.shape)
+    power_w, itl_s = np.zeros((*shape, 3)), np.zeros(shape)
+    with compiling_once("episode-tables"):
         fill_power_table(tables.servers, start, tables.n_levels, power_w)
-    # Sites draw from one stream after another, each over all seconds, so that a window's draws are not one stretch.
-    kept = _draws_of(draws.start[start:], tables.active_replicas[start:], len(draws.normal))
+        draws = tables.latency_fits, tables.latency_draws, tables.active_replicas
+        fill_itl_table(*draws, start, tables.n_levels, itl_s)
     return EpisodeTables(
         model_power_w=power_w,
         training_w=tables.training_w[:, start:].copy(),
         element_kw=compiled.feeding.element_kw[start:].copy(),
+        itl_s=itl_s,
         active_replicas=tables.active_replicas[start:].copy(),
-        draw_start=np.searchsorted(kept, draws.start[start:]).astype(np.int64),
-        normal=draws.normal[kept],
-        uniform=draws.uniform[kept],
         base_w=tables.base_w,
     )
-
-
-def _draws_of(first: Ints, replicas: Ints, n_draws: int) -> Ints:
-    """Positions, rising, of the draws that some seconds use."""
-    count = np.where(replicas > EXACT_UP_TO, 1, replicas)
-    edges = np.zeros(n_draws + 1, np.int64)
-    np.add.at(edges, first.ravel(), 1)
-    np.add.at(edges, (first + count).ravel(), -1)
-    return np.flatnonzero(np.cumsum(edges)[:-1] > 0)

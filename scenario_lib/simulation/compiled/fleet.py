@@ -16,18 +16,19 @@ from scenario_lib.simulation.compiled.play_tables import (
     Clock,
     Layout,
     Outcome,
+    PlayTables,
     Progress,
     Weights,
     empty_outcome,
     empty_progress,
 )
 from scenario_lib.simulation.compiled.power_flow import GridState
-from scenario_lib.simulation.compiled.step_kernels import FleetTables, flattened
+from scenario_lib.simulation.compiled.step_kernels import flattened
 
 NEVER_CHANGED = 999
 """Steps since the last change of batch, when an episode begins."""
 
-_TIMED = ("model_power_w", "element_kw", "active_replicas", "draw_start", "base_w", "normal", "uniform", "training_w")
+_TABLES = ("model_power_w", "training_w", "element_kw", "itl_s", "active_replicas", "base_w")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Fleet:
             n_episodes, rules.layout, len(circuit.bus_phases), deployment.site_of_model
         )
         self._states = _stacked_states(circuit, n_episodes)
-        self._tables: FleetTables | None = None
+        self._tables: PlayTables | None = None
         self._game: Game | None = None
         self._threaded = rules.threads > 1 and n_episodes > 1
 
@@ -105,17 +106,17 @@ class Fleet:
 
     def _put_tables(self, i: int, tables: EpisodeTables, ofo_penalty: NDArray[np.float64] | None) -> None:
         """Copy an episode's tables into row i, with more room for all if it needs that."""
-        rows = {name: getattr(tables, name) for name in _TIMED}
+        rows = {name: getattr(tables, name) for name in _TABLES}
         before = self._tables
         n = len(self.progress.active)
-        room = {name: _fitting(None if before is None else getattr(before, name), n, rows[name]) for name in _TIMED}
+        room = {name: _fitting(None if before is None else getattr(before, name), n, rows[name]) for name in _TABLES}
         penalty = self.progress.ofo_penalty
         if ofo_penalty is not None:
             penalty = _fitting(penalty, n, ofo_penalty)
             penalty[i, : len(ofo_penalty)] = ofo_penalty
         for name, row in rows.items():
             _put_row(room[name], i, row)
-        grown = before is None or any(room[name] is not getattr(before, name) for name in _TIMED)
+        grown = before is None or any(room[name] is not getattr(before, name) for name in _TABLES)
         if grown or penalty is not self.progress.ofo_penalty:
             self.progress = self.progress._replace(ofo_penalty=penalty)
             self._tables = self._fleet_tables(room)
@@ -129,10 +130,9 @@ class Fleet:
         with compiling_once("play-threads" if self._threaded else "play"):
             self.play()
 
-    def _fleet_tables(self, room: dict[str, NDArray]) -> FleetTables:  # type: ignore[type-arg]
+    def _fleet_tables(self, room: dict[str, NDArray]) -> PlayTables:  # type: ignore[type-arg]
         deployment = self.deployment
-        return FleetTables(
-            first_second=0,
+        return PlayTables(
             site_of_model=deployment.site_of_model,
             datacenter_tan=deployment.datacenter_tan,
             element_tan=deployment.element_tan,
@@ -142,11 +142,11 @@ class Fleet:
 
     def _assembled(self) -> Game:
         rules = self._rules
-        parts = (self._states, self._tables, self.deployment.latency_fits)
         with compiling_once("assemble"):
             game: Game = assemble(
                 *flattened(self.circuit.network),
-                *parts,
+                self._states,
+                self._tables,
                 rules.clock,
                 rules.layout,
                 rules.weights,

@@ -11,8 +11,8 @@ from numba import prange, types
 from numba.experimental import structref
 
 from scenario_lib.simulation.compiled.kernels import inlined_kernel, kernel, parallel_kernel
-from scenario_lib.simulation.compiled.latency import LatencyDraws, observe_itl
-from scenario_lib.simulation.compiled.play_tables import BINARY, COOLDOWN
+from scenario_lib.simulation.compiled.latency import LatencyDraws, LatencyFits, observe_itl
+from scenario_lib.simulation.compiled.play_tables import BINARY, COOLDOWN, Floats, Ints
 from scenario_lib.simulation.compiled.power_flow import Tolerance, factorise_admittance
 from scenario_lib.simulation.compiled.second import Feeding, record_voltages, solve_second
 from scenario_lib.simulation.compiled.step_kernels import assembled, looked_up_powers, state_of
@@ -24,7 +24,6 @@ _PARTS = (
     "backward",
     "states",
     "tables",
-    "fits",
     "clock",
     "layout",
     "weights",
@@ -46,8 +45,7 @@ class Game(structref.StructRefProxy):  # type: ignore[misc]
     Attributes:
         flat, loads, forward, backward: The `flattened` network.
         states: A `GridState` of stacked arrays.
-        tables: `FleetTables` of the episodes, each from its own first second on.
-        fits: Latency fits.
+        tables: `PlayTables` of the episodes, each from its own first second on.
         clock, layout, weights, progress, outcome: See `play_tables`.
     """
 
@@ -56,9 +54,22 @@ structref.define_proxy(Game, _GameType, list(_PARTS))
 
 
 @kernel
-def assemble(flat, loads, forward, backward, states, tables, fits, clock, layout, weights, progress, outcome):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def assemble(flat, loads, forward, backward, states, tables, clock, layout, weights, progress, outcome):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     """A `Game` of these parts."""
-    return Game(flat, loads, forward, backward, states, tables, fits, clock, layout, weights, progress, outcome)
+    return Game(flat, loads, forward, backward, states, tables, clock, layout, weights, progress, outcome)
+
+
+@kernel
+def fill_itl_table(
+    fits: LatencyFits, draws: LatencyDraws, replicas: Ints, first_second: int, n_levels: Ints, out_s: Floats
+) -> None:
+    """Observed latency of every model at every level (s): out_s has shape (T, M, L), unused levels as the largest."""
+    row_s = np.empty(n_levels.size)
+    for t in range(out_s.shape[0]):
+        second = first_second + t
+        for level in range(out_s.shape[2]):
+            observe_itl(fits, draws, second, np.minimum(level, n_levels - 1), replicas[second], row_s)
+            out_s[t, :, level] = row_s
 
 
 @kernel
@@ -74,7 +85,7 @@ def begin(game: Any, i: int) -> bool:
         factorise_admittance(network, state_of(game.states, i))
     for k in range(layout.model.size):
         progress.levels_before[i, k] = progress.levels[i, layout.model[k]]
-    if not _advance(network, game.states, game.tables, game.fits, game.clock, progress, outcome, i):
+    if not _advance(network, game.states, game.tables, game.clock, progress, outcome, i):
         return False
     _observe(layout, game.tables, progress, outcome, i)
     return True
@@ -84,39 +95,39 @@ def begin(game: Any, i: int) -> bool:
 def play(game: Any) -> None:
     """One step of every active episode, one after another."""
     flat, loads, forward, backward = game.flat, game.loads, game.forward, game.backward
-    states, tables, fits, clock = game.states, game.tables, game.fits, game.clock
+    states, tables, clock = game.states, game.tables, game.clock
     layout, weights, progress, outcome = game.layout, game.weights, game.progress, game.outcome
     for i in range(progress.active.size):
         network = assembled(flat, loads, forward, backward)
-        _play_one(network, states, tables, fits, clock, layout, weights, progress, outcome, i)
+        _play_one(network, states, tables, clock, layout, weights, progress, outcome, i)
 
 
 @kernel
 def play_in_threads(game: Any) -> None:
     """As `play`, episodes shared out among threads."""
     network = game.flat, game.loads, game.forward, game.backward
-    simulation = game.states, game.tables, game.fits, game.clock
+    simulation = game.states, game.tables, game.clock
     _share_out(*network, *simulation, game.layout, game.weights, game.progress, game.outcome)
 
 
 @parallel_kernel
 def _share_out(  # type: ignore[no-untyped-def]  # noqa: PLR0913
-    flat, loads, forward, backward, states, tables, fits, clock, layout, weights, progress, outcome
+    flat, loads, forward, backward, states, tables, clock, layout, weights, progress, outcome
 ):
     # Threads are given arrays and tuples of these, neither a `Game` nor tuples within tuples.
     for i in prange(progress.active.size):
         network = assembled(flat, loads, forward, backward)
-        _play_one(network, states, tables, fits, clock, layout, weights, progress, outcome, i)
+        _play_one(network, states, tables, clock, layout, weights, progress, outcome, i)
 
 
 @inlined_kernel
-def _play_one(network, states, tables, fits, clock, layout, weights, progress, outcome, i):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def _play_one(network, states, tables, clock, layout, weights, progress, outcome, i):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     outcome.reward[i] = 0.0
     if not progress.active[i]:
         return
     _act(layout, progress, i)
     progress.step[i] += 1
-    if not _advance(network, states, tables, fits, clock, progress, outcome, i):
+    if not _advance(network, states, tables, clock, progress, outcome, i):
         return
     _observe(layout, tables, progress, outcome, i)
     _reward(layout, weights, clock, progress, outcome, i)
@@ -137,7 +148,7 @@ def _act(layout, progress, i):  # type: ignore[no-untyped-def]
 
 
 @inlined_kernel
-def _advance(network, states, tables, fits, clock, progress, outcome, i):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def _advance(network, states, tables, clock, progress, outcome, i):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     """Simulate one interval; False if a power flow diverges."""
     state, levels = state_of(states, i), progress.levels[i]
     tolerance = Tolerance(clock.change_pu, clock.max_iterations)
@@ -152,8 +163,8 @@ def _advance(network, states, tables, fits, clock, progress, outcome, i):  # typ
             return False
         progress.second[i] = second + 1
     record_voltages(network, state, outcome.voltages_pu[i])
-    draws = LatencyDraws(tables.draw_start[i], tables.normal[i], tables.uniform[i])
-    observe_itl(fits, draws, t, levels, tables.active_replicas[i, t], outcome.itl_s[i])
+    for model in range(levels.size):
+        outcome.itl_s[i, model] = tables.itl_s[i, t, model, levels[model]]
     outcome.converged[i] = True
     return True
 

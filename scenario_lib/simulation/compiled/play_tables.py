@@ -74,6 +74,21 @@ class Weights(NamedTuple):
     cooldown_tau: float
 
 
+class PlayTables(NamedTuple):
+    """`EpisodeTables` of N episodes, one more axis of N in front, and what is the same for all of them."""
+
+    model_power_w: Floats
+    training_w: Floats
+    element_kw: Floats
+    itl_s: Floats
+    active_replicas: Ints
+    base_w: Floats
+    site_of_model: Ints
+    datacenter_tan: float
+    element_tan: Floats
+    element_of_part: Ints
+
+
 class Clock(NamedTuple):
     """How time goes: `interval_s` seconds a step; see `Tolerance` for the others."""
 
