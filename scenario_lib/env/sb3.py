@@ -16,7 +16,7 @@ from scenario_lib.env.vector_env import BatchSizeVectorEnv
 from scenario_lib.errors import InvalidSettingError
 
 
-class BatchSizeVecEnv(VecEnv):
+class BatchSizeVecEnv(VecEnv):  # type: ignore[misc]
     """Environments in lockstep as a `VecEnv`.
 
     An episode that ends is followed by the next at once; its last observation is `infos[i]["terminal_observation"]`,
