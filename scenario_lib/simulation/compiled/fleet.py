@@ -1,6 +1,8 @@
 """Episodes played side by side, each of a scenario, window and second of its own; they are replaced one by one."""
 
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,9 +11,9 @@ from scenario_lib.errors import InvalidSettingError
 from scenario_lib.simulation.compiled.assemble import start_state
 from scenario_lib.simulation.compiled.circuit import Circuit
 from scenario_lib.simulation.compiled.compile_once import compiling_once
+from scenario_lib.simulation.compiled.crew import Crew, Job
 from scenario_lib.simulation.compiled.episode import CompiledEpisode, Deployment, EpisodeTables
-from scenario_lib.simulation.compiled.lockstep import threads_limited
-from scenario_lib.simulation.compiled.play_kernels import Game, assemble, begin, play, play_in_threads
+from scenario_lib.simulation.compiled.play_kernels import Game, assemble, begin, play
 from scenario_lib.simulation.compiled.play_tables import (
     Clock,
     Layout,
@@ -23,7 +25,6 @@ from scenario_lib.simulation.compiled.play_tables import (
     empty_progress,
 )
 from scenario_lib.simulation.compiled.power_flow import GridState
-from scenario_lib.simulation.compiled.step_kernels import flattened
 
 NEVER_CHANGED = 999
 """Steps since the last change of batch, when an episode begins."""
@@ -62,7 +63,10 @@ class Fleet:
         self._states = _stacked_states(circuit, n_episodes)
         self._tables: PlayTables | None = None
         self._game: Game | None = None
-        self._threaded = rules.threads > 1 and n_episodes > 1
+        n_shares = min(rules.threads, n_episodes)
+        self._shares = [n_episodes * share // n_shares for share in range(n_shares + 1)]
+        self._jobs: list[Job] = []
+        self._crew = Crew(n_shares - 1)
 
     def load(self, i: int, episode: CompiledEpisode, ofo_penalty: NDArray[np.float64] | None = None) -> bool:
         """Replace episode i, leaving the others as they are, and simulate its first interval.
@@ -89,11 +93,10 @@ class Fleet:
 
     def play(self) -> None:
         """One step of all active episodes with the moves that `progress` holds."""
-        if self._threaded:
-            with threads_limited(self._rules.threads):
-                play_in_threads(self._game)
+        if len(self._jobs) == 1:
+            self._jobs[0]()
         else:
-            play(self._game)
+            self._crew.run(self._jobs)
 
     def _require_alike(self, episode: CompiledEpisode) -> None:
         same_models = episode.deployment.model_labels == self.deployment.model_labels
@@ -120,15 +123,18 @@ class Fleet:
         if grown or penalty is not self.progress.ofo_penalty:
             self.progress = self.progress._replace(ofo_penalty=penalty)
             self._tables = self._fleet_tables(room)
-            first, self._game = self._game is None, self._assembled()
-            if first:
+            # Threads count references to arrays, so that one `Game` for all would pass between them all the time.
+            games = [self._assembled() for _ in self._shares[1:]]
+            self._game = games[0]
+            self._jobs = [partial(play, game, *share) for game, share in zip(games, pairwise(self._shares), strict=True)]
+            if before is None:
                 self._warm_up()
 
     def _warm_up(self) -> None:
         """Have the machine code of a step made under the lock, by a step that nobody takes part in."""
         self.progress.active[:] = False
-        with compiling_once("play-threads" if self._threaded else "play"):
-            self.play()
+        with compiling_once("play"):
+            self._jobs[0]()
 
     def _fleet_tables(self, room: dict[str, NDArray]) -> PlayTables:  # type: ignore[type-arg]
         deployment = self.deployment
@@ -144,7 +150,7 @@ class Fleet:
         rules = self._rules
         with compiling_once("assemble"):
             game: Game = assemble(
-                *flattened(self.circuit.network),
+                self.circuit.network,
                 self._states,
                 self._tables,
                 rules.clock,

@@ -115,7 +115,7 @@ class Lockstep:
             with compiling_once("step"):
                 step_one_by_one(self.circuit.network, self._states, *arguments)
         else:
-            with compiling_once("step-threads"), threads_limited(self._threads):
+            with compiling_once("step-threads"), _threads(self._threads):
                 step_scenarios(*flattened(self.circuit.network), self._states, *arguments)
         return self._observed
 
@@ -173,7 +173,7 @@ _launching = threading.Lock()
 
 
 @contextmanager
-def threads_limited(wanted: int) -> Iterator[None]:
+def _threads(wanted: int) -> Iterator[None]:
     """That many threads, for one launch at a time.
 
     numba's own work queue is preferred to OpenMP, unless the user or a launch before has chosen: OpenMP's threads wait

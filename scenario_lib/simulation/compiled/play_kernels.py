@@ -7,21 +7,18 @@ take whole episodes, so that their number changes no bit.
 from typing import Any
 
 import numpy as np
-from numba import prange, types
+from numba import types
 from numba.experimental import structref
 
-from scenario_lib.simulation.compiled.kernels import inlined_kernel, kernel, parallel_kernel
+from scenario_lib.simulation.compiled.kernels import inlined_kernel, kernel
 from scenario_lib.simulation.compiled.latency import LatencyDraws, LatencyFits, observe_itl
 from scenario_lib.simulation.compiled.play_tables import BINARY, COOLDOWN, Floats, Ints
 from scenario_lib.simulation.compiled.power_flow import Tolerance, factorise_admittance
 from scenario_lib.simulation.compiled.second import Feeding, record_voltages, solve_second
-from scenario_lib.simulation.compiled.step_kernels import assembled, looked_up_powers, state_of
+from scenario_lib.simulation.compiled.step_kernels import looked_up_powers, state_of
 
 _PARTS = (
-    "flat",
-    "loads",
-    "forward",
-    "backward",
+    "network",
     "states",
     "tables",
     "clock",
@@ -43,7 +40,7 @@ class Game(structref.StructRefProxy):  # type: ignore[misc]
     """Everything that the kernels below read and fill in; it keeps the arrays alive.
 
     Attributes:
-        flat, loads, forward, backward: The `flattened` network.
+        network: The circuit.
         states: A `GridState` of stacked arrays.
         tables: `PlayTables` of the episodes, each from its own first second on.
         clock, layout, weights, progress, outcome: See `play_tables`.
@@ -54,9 +51,9 @@ structref.define_proxy(Game, _GameType, list(_PARTS))
 
 
 @kernel
-def assemble(flat, loads, forward, backward, states, tables, clock, layout, weights, progress, outcome):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def assemble(network, states, tables, clock, layout, weights, progress, outcome):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     """A `Game` of these parts."""
-    return Game(flat, loads, forward, backward, states, tables, clock, layout, weights, progress, outcome)
+    return Game(network, states, tables, clock, layout, weights, progress, outcome)
 
 
 @kernel
@@ -78,8 +75,7 @@ def begin(game: Any, i: int) -> bool:
 
     `states` hold its checkpoint and `progress.levels` its batch levels. False if the power flow diverges.
     """
-    flat, loads, forward, backward = game.flat, game.loads, game.forward, game.backward
-    network = assembled(flat, loads, forward, backward)
+    network = game.network
     progress, outcome, layout = game.progress, game.outcome, game.layout
     if progress.second[i] > 0:
         factorise_admittance(network, state_of(game.states, i))
@@ -92,31 +88,11 @@ def begin(game: Any, i: int) -> bool:
 
 
 @kernel
-def play(game: Any) -> None:
-    """One step of every active episode, one after another."""
-    flat, loads, forward, backward = game.flat, game.loads, game.forward, game.backward
-    states, tables, clock = game.states, game.tables, game.clock
+def play(game: Any, start: int, stop: int) -> None:
+    """One step of the active ones among episodes start to stop - 1, one after another; holds no lock of Python's."""
+    network, states, tables, clock = game.network, game.states, game.tables, game.clock
     layout, weights, progress, outcome = game.layout, game.weights, game.progress, game.outcome
-    for i in range(progress.active.size):
-        network = assembled(flat, loads, forward, backward)
-        _play_one(network, states, tables, clock, layout, weights, progress, outcome, i)
-
-
-@kernel
-def play_in_threads(game: Any) -> None:
-    """As `play`, episodes shared out among threads."""
-    network = game.flat, game.loads, game.forward, game.backward
-    simulation = game.states, game.tables, game.clock
-    _share_out(*network, *simulation, game.layout, game.weights, game.progress, game.outcome)
-
-
-@parallel_kernel
-def _share_out(  # type: ignore[no-untyped-def]  # noqa: PLR0913
-    flat, loads, forward, backward, states, tables, clock, layout, weights, progress, outcome
-):
-    # Threads are given arrays and tuples of these, neither a `Game` nor tuples within tuples.
-    for i in prange(progress.active.size):
-        network = assembled(flat, loads, forward, backward)
+    for i in range(start, stop):
         _play_one(network, states, tables, clock, layout, weights, progress, outcome, i)
 
 

@@ -101,7 +101,7 @@ def flattened(network: Network) -> tuple[FlatNetwork, LoadTable, Sweep, Sweep]:
 
 
 @kernel
-def assembled(flat, loads, forward, backward):  # type: ignore[no-untyped-def]
+def _assembled(flat, loads, forward, backward):  # type: ignore[no-untyped-def]
     return Network(
         flat.column_start,
         flat.rows,
@@ -144,7 +144,7 @@ def step_scenarios(flat, loads, forward, backward, states, tables, fits, seconds
         observed: Filled in.
     """
     for i in prange(seconds.size):
-        network = assembled(flat, loads, forward, backward)
+        network = _assembled(flat, loads, forward, backward)
         _step(network, states, tables, fits, i, seconds[i], levels[i], tolerance, observed)
         seconds[i] += 1
 
