@@ -126,7 +126,8 @@ class Fleet:
             # Threads count references to arrays, so that one `Game` for all would pass between them all the time.
             games = [self._assembled() for _ in self._shares[1:]]
             self._game = games[0]
-            self._jobs = [partial(play, game, *share) for game, share in zip(games, pairwise(self._shares), strict=True)]
+            shares = pairwise(self._shares)
+            self._jobs = [partial(play, game, *share) for game, share in zip(games, shares, strict=True)]
             if before is None:
                 self._warm_up()
 
