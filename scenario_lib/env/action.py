@@ -104,11 +104,10 @@ class MoveReader:
             raise InvalidSettingError(f"action is {action!r}; expected whole numbers from 0 to {2 * self.still}")
         if values.shape != shape:
             raise InvalidSettingError(f"action has shape {values.shape}; expected {shape}")
-        # As Python numbers, unsigned ones cannot wrap around; for one action it is faster than numpy's reductions.
-        few = values.tolist() if values.ndim == 1 else (int(values.min()), int(values.max()))
-        if min(few) < 0 or max(few) > 2 * self.still:
+        whole = values.astype(np.int64)
+        if whole.view(np.uint64).max() > 2 * self.still:  # read without a sign, negative numbers are large ones
             raise InvalidSettingError(f"action is {action!r}; expected whole numbers from 0 to {2 * self.still}")
-        return values.astype(np.int64) - self.still
+        return whole - self.still
 
 
 def require_mode(action_mode: str) -> None:

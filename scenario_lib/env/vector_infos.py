@@ -1,6 +1,6 @@
 """Infos of many environments as Gymnasium stacks them: arrays by name, each with a mask `_name` of who has it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,11 +37,11 @@ class Who:
         nothing: Any = None if values.dtype == object else values.dtype.type(0)
         return np.where(self.mask, values, nothing)
 
-    def columns(self, names: Sequence[str], table: NDArray[Any]) -> Infos:
+    def columns(self, names: Sequence[str], table: NDArray[Any], masks: Iterator[Bools]) -> Infos:
         """The columns of a table by name; none if there is nobody."""
         if not self.anyone:
             return {}
-        return _masked(dict(zip(names, self.only(table.T), strict=True)), self.copies(len(names)))
+        return _masked(zip(names, self.only(table.T), strict=True), masks)
 
 
 class VectorInfos:
@@ -59,22 +59,24 @@ class VectorInfos:
         self, who: Who, scenarios: NDArray[Any], time_s: NDArray[np.float64], batch_size: NDArray[np.int64]
     ) -> Infos:
         """What every info has: the scenarios' seeds (None without a library), the second, the batch sizes."""
+        masks = who.copies(3 + len(self._labels))
         infos: Infos = {
             "scenario": scenarios.copy() if scenarios.dtype == object else who.only(scenarios),
             "time_s": who.only(time_s),
-            "batch_sizes": who.columns(self._labels, batch_size),
+            "batch_sizes": who.columns(self._labels, batch_size, masks),
         }
-        return _masked(infos, who.copies(3))
+        return _masked(infos.items(), masks)
 
     def of_rewards(self, who: Who, known: Who, terms: NDArray[np.float64], statistics: NDArray[np.float64]) -> Infos:
         """Reward terms and voltage statistics of those who stepped; known where the power flow converged."""
         if not who.anyone:
             return {}
+        masks = known.copies(len(TERMS) + len(STATISTICS))
         infos = {
-            "reward_components": known.columns(TERMS, terms),
-            "voltage_stats": known.columns(STATISTICS, statistics),
+            "reward_components": known.columns(TERMS, terms, masks),
+            "voltage_stats": known.columns(STATISTICS, statistics, masks),
         }
-        return _masked(infos, who.copies(2))
+        return _masked(infos.items(), who.copies(2))
 
     def of_failures(self, failures: Mapping[int, str]) -> Infos:
         """What went wrong, by environment."""
@@ -100,7 +102,7 @@ class VectorInfos:
         going_on, over = Who.of(~ended), Who.of(ended)
         out = self.merged(_restricted(infos, going_on), begun, ended)
         final = {"final_obs": final_obs, "final_info": _restricted(infos, over)}
-        return {**out, **_masked(final, over.copies(2))}
+        return {**out, **_masked(final.items(), over.copies(2))}
 
     def _chosen(self, held: Any, value: Any, mask: Bools) -> Any:
         if held is None:
@@ -110,11 +112,11 @@ class VectorInfos:
         return np.where(mask, value, held)
 
 
-def _masked(values: Infos, masks: Iterator[Bools]) -> Infos:
-    """Each value beside its mask."""
+def _masked(values: Iterable[tuple[str, Any]], masks: Iterator[Bools]) -> Infos:
+    """Each value beside its mask, by name."""
     infos: Infos = {}
-    for name, value in values.items():
-        infos[name], infos[f"_{name}"] = value, next(masks)
+    for (name, value), mask in zip(values, masks, strict=False):
+        infos[name], infos["_" + name] = value, mask
     return infos
 
 
