@@ -29,6 +29,9 @@ from scenario_lib.simulation.compiled.power_flow import GridState
 NEVER_CHANGED = 999
 """Steps since the last change of batch, when an episode begins."""
 
+_HEAD_START = 0.125
+"""The calling thread's larger share, as the others wake up while it is at work already."""
+
 _TABLES = ("model_power_w", "training_w", "element_kw", "itl_s", "active_replicas", "base_w")
 
 
@@ -63,10 +66,9 @@ class Fleet:
         self._states = _stacked_states(circuit, n_episodes)
         self._tables: PlayTables | None = None
         self._game: Game | None = None
-        n_shares = min(rules.threads, n_episodes)
-        self._shares = [n_episodes * share // n_shares for share in range(n_shares + 1)]
+        self._shares = shares_of(n_episodes, min(rules.threads, n_episodes))
         self._jobs: list[Job] = []
-        self._crew = Crew(n_shares - 1)
+        self._crew = Crew(len(self._shares) - 2)
 
     def load(self, i: int, episode: CompiledEpisode, ofo_penalty: NDArray[np.float64] | None = None) -> bool:
         """Replace episode i, leaving the others as they are, and simulate its first interval.
@@ -161,6 +163,12 @@ class Fleet:
                 self.outcome,
             )
         return game
+
+
+def shares_of(n_episodes: int, n_threads: int) -> list[int]:
+    """Where each thread's episodes begin, and where the last one's end; the first thread has a few more."""
+    weights = np.cumsum([0.0, 1.0 + _HEAD_START, *[1.0] * (n_threads - 1)])
+    return [int(edge) for edge in np.rint(n_episodes * weights / weights[-1])]
 
 
 def _fitting(room: NDArray | None, n: int, row: NDArray) -> NDArray:  # type: ignore[type-arg]
