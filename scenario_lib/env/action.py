@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from scenario_lib.errors import InvalidSettingError
 
+_FEW = 16
+
 ACTION_MODES = ("delta", "coupled")
 """delta: each model one feasible size down, the same, or up. coupled: all models move by one number of sizes."""
 
@@ -105,9 +107,17 @@ class MoveReader:
         if values.shape != shape:
             raise InvalidSettingError(f"action has shape {values.shape}; expected {shape}")
         whole = values.astype(np.int64)
-        if whole.view(np.uint64).max() > 2 * self.still:  # read without a sign, negative numbers are large ones
+        if _largest(whole) > 2 * self.still:
             raise InvalidSettingError(f"action is {action!r}; expected whole numbers from 0 to {2 * self.still}")
         return whole - self.still
+
+
+def _largest(numbers: NDArray[np.int64]) -> int:
+    """The largest, negative ones counting as larger than any; a few numbers are looked at in Python, which is faster."""
+    if numbers.ndim == 1 and numbers.size <= _FEW:
+        listed = numbers.tolist()
+        return max(listed) if min(listed) >= 0 else 2**63
+    return int(numbers.view(np.uint64).max())
 
 
 def require_mode(action_mode: str) -> None:

@@ -1,5 +1,7 @@
 """How episodes are shared out among threads."""
 
+from itertools import pairwise
+
 import pytest
 
 from scenario_lib.simulation.compiled.fleet import shares_of
@@ -19,4 +21,4 @@ def test_nobody_is_left_without_work() -> None:
             edges = shares_of(episodes, threads)
             assert edges[0] == 0
             assert edges[-1] == episodes
-            assert all(left < right for left, right in zip(edges, edges[1:], strict=False))
+            assert all(left < right for left, right in pairwise(edges))
