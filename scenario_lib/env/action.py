@@ -113,7 +113,7 @@ class MoveReader:
 
 
 def _largest(numbers: NDArray[np.int64]) -> int:
-    """The largest, negative ones counting as larger than any; a few numbers are looked at in Python, which is faster."""
+    """The largest, negative ones counting as larger than any; few numbers are faster looked at in Python."""
     if numbers.ndim == 1 and numbers.size <= _FEW:
         listed = numbers.tolist()
         return max(listed) if min(listed) >= 0 else 2**63
