@@ -3,13 +3,20 @@
 import gymnasium as gym
 
 _ENTRY_POINTS = {
-    "scenario_lib/BatchSize-v0": "scenario_lib.env.making:make_batch_size_env",
-    "scenario_lib/SharedBatchSize-v0": "scenario_lib.env.making:make_shared_batch_size_env",
+    "scenario_lib/BatchSize-v0": (
+        "scenario_lib.env.making:make_batch_size_env",
+        "scenario_lib.env.making_vector:make_batch_size_vector_env",
+    ),
+    "scenario_lib/SharedBatchSize-v0": (
+        "scenario_lib.env.making:make_shared_batch_size_env",
+        "scenario_lib.env.making_vector:make_shared_batch_size_vector_env",
+    ),
 }
+"""By name, the function for a single environment and that for a vector environment."""
 
 
 def register_envs() -> None:
     """Register what is not registered yet."""
-    for name, entry_point in _ENTRY_POINTS.items():
+    for name, (single, vector) in _ENTRY_POINTS.items():
         if name not in gym.registry:
-            gym.register(name, entry_point=entry_point)
+            gym.register(name, entry_point=single, vector_entry_point=vector)

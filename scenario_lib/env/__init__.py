@@ -6,6 +6,7 @@
 from scenario_lib.env.action import action_space, decode_action
 from scenario_lib.env.batch_size_env import BatchSizeEnv, SharedBatchSizeEnv
 from scenario_lib.env.making import make_batch_size_env, make_shared_batch_size_env
+from scenario_lib.env.making_vector import make_batch_size_vector_env, make_shared_batch_size_vector_env
 from scenario_lib.env.observation import (
     ObservationConfig,
     build_observation,
@@ -28,6 +29,8 @@ __all__ = [
     "compute_zone_mask",
     "decode_action",
     "make_batch_size_env",
+    "make_batch_size_vector_env",
     "make_shared_batch_size_env",
+    "make_shared_batch_size_vector_env",
     "make_sim_fn",
 ]

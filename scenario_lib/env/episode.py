@@ -1,7 +1,10 @@
 """The window of an episode in seconds, and the OFO penalty that an agent is measured against."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
 
 from scenario_lib.env.picking import Library
 from scenario_lib.env.reward import RewardConfig
@@ -27,11 +30,15 @@ class Episode:
     dt_ctrl: Fraction
     step: int = 0
     over: bool = False
+    _dt_s: float = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._dt_s = float(self.dt_ctrl)
 
     @property
-    def time_s(self) -> Fraction:
+    def time_s(self) -> float:
         """Simulated second that the last observation shows."""
-        return self.start_s + self.step * self.dt_ctrl
+        return self.start_s + self.step * self._dt_s
 
 
 def episode_of(record: ScenarioRecord | None, truncate: bool, total_duration_s: int, dt_ctrl: Fraction) -> Episode:
@@ -65,12 +72,26 @@ class OFOBaseline:
 
     def bonus(self, episode: Episode) -> float:
         """w_voltage times OFO's penalty at the simulated second of the step just taken."""
+        return self._weight * float(self._trace(episode)[int(episode.time_s)])
+
+    def window_penalty(self, episode: Episode, n_seconds: int) -> NDArray[np.float64]:
+        """OFO's penalty (pu^2) at every second of the episode, shape (n_seconds,)."""
+        return np.asarray(self._trace(episode)[episode.start_s : episode.start_s + n_seconds], float)
+
+    def require_trace(self, episode: Episode) -> None:
+        """Refuse an episode that OFO's trace does not cover.
+
+        Raises:
+            InvalidSettingError: It is shorter, or there is none.
+        """
+        last = int(episode.start_s + episode.n_steps * episode.dt_ctrl)
+        trace = self._trace(episode)
+        if last >= len(trace):
+            raise InvalidSettingError(
+                f"the episode reaches second {last}, but OFO's penalty trace has {len(trace)} seconds"
+            )
+
+    def _trace(self, episode: Episode) -> NDArray[np.float64]:
         if episode.record is None:
             raise InvalidSettingError("ofo_baseline needs a record with OFO's penalties")
-        trace = episode.record.ofo_voltage_pen_per_step
-        second = int(episode.time_s)
-        if second >= len(trace):
-            raise InvalidSettingError(
-                f"the episode reaches second {second}, but OFO's penalty trace has {len(trace)} seconds"
-            )
-        return self._weight * float(trace[second])
+        return episode.record.ofo_voltage_pen_per_step

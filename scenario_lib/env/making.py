@@ -13,15 +13,16 @@ from scenario_lib.env.batch_size_env import BatchSizeEnv, SharedBatchSizeEnv
 from scenario_lib.env.observation import ObservationConfig, compute_bus_phase_groups, compute_zone_mask
 from scenario_lib.env.picking import Library
 from scenario_lib.env.reward import RewardConfig
-from scenario_lib.env.simulation import make_sim_fn
+from scenario_lib.env.simulation import MakeSim, make_sim_fn
 from scenario_lib.errors import InvalidSettingError, UnknownNameError
 from scenario_lib.feeders.checks import refuse
-from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.feeders.experiment import DURATION_S, Experiment
 from scenario_lib.feeders.sites import Site
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.recipe import located_experiment
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import Assets, load_assets
+from scenario_lib.simulation.engines import COMPILED
 from scenario_lib.simulation.rollout import run_rollout
 
 BusPhases = tuple[tuple[str, int], ...]
@@ -99,15 +100,17 @@ def make_batch_size_env(
         action: "delta" or "coupled".
         reward: Weights, as a `RewardConfig` or by its names; None means the defaults.
         site: The agent's site; None means the first.
-        playing: `ofo_baseline`, `truncate_episode` (True here), `on_divergence`, `worker`, `coverage`, `system`.
+        playing: `ofo_baseline`, `truncate_episode` (True here), `on_divergence`, `worker`, `coverage`, `render_mode`,
+            `dt_ctrl`, `total_duration_s`; `engine` ("compiled", the default, or "reference"); `system`, the
+            experiment's TOML file for a feeder of the user's own.
     """
     made = open_ingredients(library, specs_dir, playing.pop("system", None))
     agent = agent_site(made.experiment, site)
     return BatchSizeEnv(
-        make_sim_fn(made.experiment, made.assets),
+        simulation_of(made, playing),
         observation_config(made.experiment, made.bus_phases, observation, (agent,)),
         agent.name,
-        **_common(made, action, reward, playing),
+        **common_settings(made, action, reward, playing),
     )
 
 
@@ -123,10 +126,10 @@ def make_shared_batch_size_env(
     made = open_ingredients(library, specs_dir, playing.pop("system", None))
     sites = made.experiment.sites
     return SharedBatchSizeEnv(
-        make_sim_fn(made.experiment, made.assets),
+        simulation_of(made, playing),
         observation_config(made.experiment, made.bus_phases, observation, sites),
-        {site.name: tuple(model.label for model in site.models) for site in sites},
-        **_common(made, action, reward, playing),
+        site_model_mapping(made.experiment),
+        **common_settings(made, action, reward, playing),
     )
 
 
@@ -196,9 +199,21 @@ def open_ingredients(
     return Ingredients(opened, experiment, assets, bus_phases)
 
 
-def _common(
+def simulation_of(made: Ingredients, playing: dict[str, Any]) -> MakeSim:
+    """The simulation that `engine` and `total_duration_s` among the arguments ask for; takes `engine` out."""
+    duration_s = int(playing.get("total_duration_s", DURATION_S))
+    return make_sim_fn(made.experiment, made.assets, duration_s, playing.pop("engine", COMPILED))
+
+
+def site_model_mapping(experiment: Experiment) -> dict[str, tuple[str, ...]]:
+    """Every site with the labels of its models."""
+    return {site.name: tuple(model.label for model in site.models) for site in experiment.sites}
+
+
+def common_settings(
     made: Ingredients, action: str, reward: RewardConfig | Mapping[str, Any] | None, playing: dict[str, Any]
 ) -> dict[str, Any]:
+    """What the constructors of all environments are given beside simulation, observation and sites."""
     weights = reward if isinstance(reward, RewardConfig) else RewardConfig(**(reward or {}))
     return {
         "reward_config": weights,

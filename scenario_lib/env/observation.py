@@ -208,19 +208,49 @@ def violation_summary(voltages: NDArray[np.float64], v_min: float, v_max: float)
     return np.array([under.max(), over.max(), np.count_nonzero((under > 0) | (over > 0)) / voltages.size])
 
 
+def shown_positions(config: ObservationConfig, v_index: Sequence[tuple[str, int]]) -> NDArray[np.int64]:
+    """Positions in the voltage vector of the bus-phases that are observed one by one.
+
+    Raises:
+        InvalidSettingError: The grid has another number of them than the configuration.
+    """
+    if config.n_bus_phases == 0 or config.bus_phase_groups is not None:
+        return np.zeros(0, np.int64)
+    everywhere = config.zone_buses is None
+    mask = np.ones(len(v_index), bool) if everywhere else compute_zone_mask(v_index, config.zone_buses or ())
+    _require_count(config, int(mask.sum()))
+    return np.flatnonzero(mask)
+
+
+def shown_groups(config: ObservationConfig, n_bus_phases: int) -> list[NDArray[np.int64]]:
+    """Positions in the voltage vector of each group that is observed as [lowest, highest].
+
+    Raises:
+        InvalidSettingError: A position is beyond the grid's bus-phases.
+    """
+    if config.n_bus_phases == 0:
+        return []
+    groups = [np.array(group, np.int64) for group in config.bus_phase_groups or ()]
+    if groups and max(group.max() for group in groups) >= n_bus_phases:
+        raise InvalidSettingError(f"bus_phase_groups: an index is beyond the grid's {n_bus_phases} bus-phases")
+    return groups
+
+
+def _require_count(config: ObservationConfig, n_bus_phases: int) -> None:
+    if n_bus_phases != config.n_bus_phases:
+        raise InvalidSettingError(f"n_bus_phases is {config.n_bus_phases}; the grid has {n_bus_phases} bus-phases")
+
+
 def _voltage_slots(
     voltages: NDArray[np.float64], local: NDArray[np.float64], config: ObservationConfig
 ) -> NDArray[np.float64]:
     if config.n_bus_phases == 0:
         return np.zeros(0)
     if config.bus_phase_groups is None:
-        if len(local) != config.n_bus_phases:
-            raise InvalidSettingError(f"n_bus_phases is {config.n_bus_phases}; the grid has {len(local)} bus-phases")
+        _require_count(config, len(local))
         return local
-    groups = config.bus_phase_groups
-    if max(max(group) for group in groups) >= len(voltages):
-        raise InvalidSettingError(f"bus_phase_groups: an index is beyond the grid's {len(voltages)} bus-phases")
-    return np.array([edge for group in groups for edge in (voltages[list(group)].min(), voltages[list(group)].max())])
+    groups = shown_groups(config, len(voltages))
+    return np.array([edge for group in groups for edge in (voltages[group].min(), voltages[group].max())])
 
 
 def _model_features(

@@ -53,4 +53,5 @@ def _draw_batches(axes: Any, history: EpisodeHistory) -> None:
     axes.set_yscale("log", base=2)
     axes.set_ylabel("batch size")
     axes.set_xlabel("time (s)")
-    axes.legend(fontsize="x-small", ncols=3)
+    if history.batch_sizes:
+        axes.legend(fontsize="x-small", ncols=3)

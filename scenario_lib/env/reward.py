@@ -14,6 +14,11 @@ SWITCH_MODES = ("magnitude", "binary", "cooldown")
 NEVER_CHANGED = 999
 """Steps since the last change of batch, at reset."""
 
+TERMS = ("voltage", "throughput", "latency", "switch", "safe", "ofo_baseline")
+"""Reward components as environments report them; the last is inside the first."""
+
+STATISTICS = ("max_under", "max_over", "violation_frac")
+
 Components = dict[str, float]
 
 
@@ -84,7 +89,7 @@ def compute_reward(  # noqa: PLR0913 - the signature is a contract
     components = {
         "voltage": voltage,
         "throughput": reward_config.w_throughput
-        * sum(_throughput(label, curr_batch[label], obs_config, logistic_models) for label in labels),
+        * sum(relative_throughput(label, curr_batch[label], obs_config, logistic_models) for label in labels),
         "latency": -reward_config.w_latency * late,
         "switch": -reward_config.w_switch
         * sum(
@@ -113,7 +118,8 @@ def _voltage_term(voltages: NDArray[np.float64], config: RewardConfig) -> tuple[
     return -config.w_voltage * float(np.sum(under**2 + over**2)), stats
 
 
-def _throughput(label: str, batch: int, config: ObservationConfig, logistic_models: Any) -> float:
+def relative_throughput(label: str, batch: int, config: ObservationConfig, logistic_models: Any) -> float:
+    """Throughput at a batch size relative to that at the largest: by the fit, or by log2 of the batch without one."""
     largest = max(config.feasible_batch_sizes[label])
     if logistic_models is not None:
         fit = logistic_models.throughput(label)

@@ -20,6 +20,7 @@ from scenario_lib.feeders.experiment import DURATION_S, Experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import Assets
+from scenario_lib.simulation.engines import COMPILED, engine_from_label
 from scenario_lib.simulation.rollout import build_simulation
 
 
@@ -63,24 +64,41 @@ SimParts = tuple[Mapping[str, Any], Any, Any]
 MakeSim = Callable[..., SimParts | Stepper]
 
 
-def make_sim_fn(experiment: Experiment, assets: Assets, total_duration_s: int = DURATION_S) -> MakeSim:
+def make_sim_fn(
+    experiment: Experiment, assets: Assets, total_duration_s: int = DURATION_S, engine: str = COMPILED
+) -> MakeSim:
     """A function that makes a fresh simulation of a scenario, or of the experiment as it stands.
 
-    It gives openg2g's objects: datacenters by site, the grid with its PV systems and loads, and a tap controller with
-    an empty schedule.
+    On the reference engine it gives openg2g's objects: datacenters by site, the grid with its PV systems and loads, and
+    a tap controller with an empty schedule. On the compiled engine it gives a `Stepper`, and environments that are
+    given this function play whole steps in machine code.
+
+    Args:
+        engine: "compiled", "compiled/accurate" or "reference".
+
+    Raises:
+        InvalidSettingError: No such engine.
     """
+    chosen = engine_from_label(engine)
+    if chosen.name == COMPILED:
+        # Imported here, because loading the kernels takes a while that the reference engine need not pay.
+        from scenario_lib.env.compiled_world import CompiledWorld
+        from scenario_lib.simulation.compiled.power_flow import ACCURATE, OPENDSS
+
+        tolerance = OPENDSS if chosen.tolerance == "opendss" else ACCURATE
+        return CompiledWorld(experiment, assets, total_duration_s, tolerance)
 
     def make_sim(scenario_override: Scenario | None = None) -> SimParts:
         scenario = base_scenario(experiment) if scenario_override is None else scenario_override
-        _require_fits(scenario, experiment)
+        require_fits(scenario, experiment)
         simulation = build_simulation(scenario, experiment, assets, "none", total_duration_s)
         return simulation.datacenters, simulation.grid, TapScheduleController(schedule=TapSchedule(()))
 
     return make_sim
 
 
-def _require_fits(scenario: Scenario, experiment: Experiment) -> None:
-    """Refuse a scenario of another feeder: OpenDSS would make up the buses that are missing."""
+def require_fits(scenario: Scenario, experiment: Experiment) -> None:
+    """Refuse a scenario of another feeder, where buses would be made up or be missing."""
     drawn = [(site.name, site.bus) for site in scenario.sites]
     stands = [(site.name, site.bus) for site in experiment.sites]
     if drawn != stands:

@@ -15,17 +15,20 @@ from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import load_assets
+from scenario_lib.simulation.engines import ENGINES
 from scenario_lib.simulation.rollout import run_rollout
 
 DATA = Path(__file__).parents[1] / "data"
 CASES = json.loads((DATA / "env.json").read_text())
+ABSOLUTE = {"reference": 1e-12, "compiled": 1e-7}
+"""The compiled engine agrees with OpenDSS to about 1e-8 pu: relative to a tiny violation, that is more than 1e-6."""
 
 
 def name(case):
     return f"{case['system']}-{case['env']}-{case['observation']}-{case['scenario_seed']}".replace(" ", "")
 
 
-def make_env(case):
+def make_env(case, engine):
     experiment = load_experiment(case["system"])
     assets = load_assets(experiment, DATA / "specs")
     bus_phases = run_rollout(base_scenario(experiment), experiment, assets, n_steps=1).bus_phases
@@ -47,8 +50,8 @@ def make_env(case):
         playing["scenario_library"] = ScenarioLibrary(DATA / "openg2g_library_ieee13")
     if shared:
         mapping = {site.name: tuple(model.label for model in site.models) for site in sites}
-        return SharedBatchSizeEnv(make_sim_fn(experiment, assets), config, mapping, **playing)
-    return BatchSizeEnv(make_sim_fn(experiment, assets), config, agent, **playing)
+        return SharedBatchSizeEnv(make_sim_fn(experiment, assets, engine=engine), config, mapping, **playing)
+    return BatchSizeEnv(make_sim_fn(experiment, assets, engine=engine), config, agent, **playing)
 
 
 def actions(case, n_models):
@@ -60,9 +63,10 @@ def actions(case, n_models):
             yield int(np.clip(6 + rng.integers(-2, 3), 0, 12))
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("case", CASES, ids=name)
-def test_episode_is_that_of_the_reference(case):
-    env = make_env(case)
+def test_episode_is_that_of_the_reference(case, engine):
+    env = make_env(case, engine)
     options = None if case["scenario_seed"] is None else {"scenario": case["scenario_seed"]}
     observation, info = env.reset(seed=0, options=options)
     np.testing.assert_allclose(observation, case["obs0"], rtol=0, atol=1e-6)
@@ -77,7 +81,7 @@ def test_episode_is_that_of_the_reference(case):
         assert terminated is False
         total += reward
         if step in wanted:
-            compare(wanted[step], action, observation, reward, info)
+            compare(wanted[step], action, observation, reward, info, ABSOLUTE[engine])
             compared += 1
     env.close()
     assert compared == len(wanted) >= 4
@@ -85,21 +89,22 @@ def test_episode_is_that_of_the_reference(case):
     assert total == pytest.approx(case["total_reward"], rel=1e-6)
 
 
-def compare(wanted, action, observation, reward, info):
+def compare(wanted, action, observation, reward, info, absolute):
     assert np.array_equal(wanted["action"], action)
-    assert reward == pytest.approx(wanted["reward"], rel=1e-6, abs=1e-12)
+    assert reward == pytest.approx(wanted["reward"], rel=1e-6, abs=absolute)
     assert info["batch_sizes"] == wanted["batch"]
     for term, value in wanted["components"].items():
-        assert info["reward_components"][term] == pytest.approx(value, rel=1e-6, abs=1e-12), term
+        assert info["reward_components"][term] == pytest.approx(value, rel=1e-6, abs=absolute), term
     for statistic, value in wanted["voltage_stats"].items():
-        assert info["voltage_stats"][statistic] == pytest.approx(value, rel=1e-6, abs=1e-9), statistic
+        assert info["voltage_stats"][statistic] == pytest.approx(value, rel=1e-6, abs=max(absolute, 1e-9)), statistic
     if "obs" in wanted:
         np.testing.assert_allclose(observation, wanted["obs"], rtol=0, atol=1e-6)
 
 
-def test_components_sum_to_the_unclipped_reward():
+@pytest.mark.parametrize("engine", ENGINES)
+def test_components_sum_to_the_unclipped_reward(engine):
     case = replace_reward(CASES[0], reward_clip=0.0)
-    env = make_env(case)
+    env = make_env(case, engine)
     env.reset(seed=0, options={"scenario": case["scenario_seed"]})
     for action in ([0, 1, 2, 1, 0], [1, 1, 1, 1, 1], [2, 2, 2, 2, 2]):
         _, reward, _, _, info = env.step(np.array(action))

@@ -79,11 +79,18 @@ def parallel_kernel(function: Kernel) -> Kernel:
     return _compiled(function, parallel=True)
 
 
-def _compiled(function: Kernel, *, parallel: bool) -> Kernel:
+def inlined_kernel(function: Kernel) -> Kernel:
+    """As `kernel`, made part of whoever calls it: for small parts that are handed many arrays, which costs more than
+    what they do."""
+    return _compiled(function, parallel=False, forceinline=True)
+
+
+def _compiled(function: Kernel, *, parallel: bool, forceinline: bool = False) -> Kernel:
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(cache_folder())  # read while decorating, so that other packages keep theirs
     try:
         options = {"cache": True, "fastmath": False, "nogil": True, "error_model": "numpy", "parallel": parallel}
+        options["forceinline"] = forceinline
         compiled: Kernel = numba.njit(**options)(function)
         return compiled
     finally:

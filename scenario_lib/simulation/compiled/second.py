@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scenario_lib.simulation.compiled.kernels import kernel
+from scenario_lib.simulation.compiled.kernels import inlined_kernel, kernel
 from scenario_lib.simulation.compiled.power_flow import (
     GridState,
     Network,
@@ -38,7 +38,7 @@ class Feeding(NamedTuple):
     element_of_part: Ints
 
 
-@kernel
+@inlined_kernel
 def set_powers(network: Network, state: GridState, feeding: Feeding, second: int, site_power_w: Floats) -> None:
     """Set every variable load's power; site_power_w has shape (S, 3)."""
     part = network.fixed_power_va.size
@@ -56,7 +56,7 @@ def _power_va(kw: float, tan: float) -> complex:
     return complex(kw * W_PER_KW, kw * tan * W_PER_KW)
 
 
-@kernel
+@inlined_kernel
 def solve_second(network, state, feeding, second, site_power_w, tolerance, first):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     """Power flow of one second; the number of iterations, 0 if it did not converge.
 
@@ -68,7 +68,7 @@ def solve_second(network, state, feeding, second, site_power_w, tolerance, first
     return solve_power_flow(network, state, tolerance)
 
 
-@kernel
+@inlined_kernel
 def record_voltages(network: Network, state: GridState, out_pu: Floats) -> None:
     """Voltages of the recorded bus-phases (pu) into `out_pu`, shape (N,)."""
     for i in range(network.recorded.size):

@@ -10,7 +10,7 @@ from numba import prange
 from numpy.typing import NDArray
 
 from scenario_lib.simulation.compiled.factor import Sweep
-from scenario_lib.simulation.compiled.kernels import kernel, parallel_kernel
+from scenario_lib.simulation.compiled.kernels import inlined_kernel, kernel, parallel_kernel
 from scenario_lib.simulation.compiled.latency import LatencyDraws, observe_itl
 from scenario_lib.simulation.compiled.load_currents import LoadTable
 from scenario_lib.simulation.compiled.power_flow import GridState, Network
@@ -100,7 +100,7 @@ def flattened(network: Network) -> tuple[FlatNetwork, LoadTable, Sweep, Sweep]:
     return flat, network.loads, network.forward, network.backward
 
 
-@kernel
+@inlined_kernel
 def _assembled(flat, loads, forward, backward):  # type: ignore[no-untyped-def]
     return Network(
         flat.column_start,
@@ -149,11 +149,11 @@ def step_scenarios(flat, loads, forward, backward, states, tables, fits, seconds
         seconds[i] += 1
 
 
-@kernel
+@inlined_kernel
 def _step(network, states, tables, fits, i, second, levels, tolerance, observed):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     state = state_of(states, i)
     t = second - tables.first_second
-    _site_powers(tables, i, t, levels, observed.power_w[i])
+    looked_up_powers(tables, i, t, levels, observed.power_w[i])
     draws = LatencyDraws(tables.draw_start[i], tables.normal[i], tables.uniform[i])
     observe_itl(fits, draws, t, levels, tables.active_replicas[i, t], observed.itl_s[i])
     kw = tables.element_kw[i, t : t + 1]
@@ -162,7 +162,7 @@ def _step(network, states, tables, fits, i, second, levels, tolerance, observed)
     record_voltages(network, state, observed.voltages_pu[i])
 
 
-@kernel
+@inlined_kernel
 def state_of(states: GridState, i: int) -> GridState:
     """State of one scenario, sharing memory with the stack."""
     return GridState(
@@ -177,8 +177,8 @@ def state_of(states: GridState, i: int) -> GridState:
     )
 
 
-@kernel
-def _site_powers(tables, i, t, levels, out_w):  # type: ignore[no-untyped-def]
+@inlined_kernel
+def looked_up_powers(tables, i, t, levels, out_w):  # type: ignore[no-untyped-def]
     """As `loops.site_powers`, with every model's power looked up."""
     power_w, site_of_model = tables.model_power_w[i, t], tables.site_of_model
     out_w[:] = 0.0

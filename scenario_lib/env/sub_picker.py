@@ -1,0 +1,65 @@
+"""Which records the environments of a vector environment play: each from a random stream of its own."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scenario_lib.env.picking import ScenarioPicker, Worker, worker_generator
+from scenario_lib.env.settings import EnvSettings
+from scenario_lib.errors import InvalidSettingError
+from scenario_lib.library.record import ScenarioRecord
+
+
+class SubPickers:
+    """One picker and one generator per environment.
+
+    Args:
+        settings: `worker=(i, k)` makes the N environments numbers i N to i N + N - 1 of k N.
+        n: Number of environments.
+    """
+
+    def __init__(self, settings: EnvSettings, n: int) -> None:
+        outer = Worker(*(settings.worker or (0, 1)))
+        self._workers = [Worker(outer.index * n + i, outer.count * n) for i in range(n)]
+        self._library = library = settings.scenario_library
+        self._pickers = [
+            None if library is None else ScenarioPicker(library, worker, settings.coverage) for worker in self._workers
+        ]
+        self._generators = [np.random.default_rng() for _ in self._workers]
+
+    def seed(self, seed: int | Sequence[int | None] | None, mask: NDArray[np.bool_]) -> None:
+        """Begin the sequences of some environments anew.
+
+        Args:
+            seed: A base seed for all; or one base seed per environment, None for those that go on.
+
+        Raises:
+            InvalidSettingError: Another number of seeds than environments.
+        """
+        seeds = list(seed) if isinstance(seed, Sequence | np.ndarray) else [seed] * len(self._workers)
+        if len(seeds) != len(self._workers):
+            raise InvalidSettingError(f"seed has {len(seeds)} values; expected one, or {len(self._workers)}")
+        for i, chosen in enumerate(seeds):
+            if mask[i] and chosen is not None:
+                self._restart(i, int(chosen))
+
+    def pick(self, i: int, scenario: int | None) -> ScenarioRecord | None:
+        """The next record of an environment, or the one asked for; None without a library.
+
+        Raises:
+            InvalidSettingError: One is asked for without a library.
+            UnknownNameError: The library has none of that seed.
+        """
+        picker = self._pickers[i]
+        if picker is None or self._library is None:
+            if scenario is not None:
+                raise InvalidSettingError(f"options['scenario'] is {scenario!r}; expected none, without a library")
+            return None
+        return picker.pick(self._generators[i]) if scenario is None else self._library.record_for(scenario)
+
+    def _restart(self, i: int, seed: int) -> None:
+        self._generators[i] = worker_generator(seed, self._workers[i])
+        picker = self._pickers[i]
+        if picker is not None:
+            picker.restart(seed)

@@ -1,0 +1,213 @@
+"""Many environments in lockstep on the compiled engine, as Gymnasium's vector environment."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from scenario_lib.env.action import MoveReader, action_space
+from scenario_lib.env.compiled_stage import CompiledStage
+from scenario_lib.env.compiled_world import CompiledWorld
+from scenario_lib.env.episode import OFOBaseline, episode_of
+from scenario_lib.env.game import ChooseSites, GameSettings, scenario_drawer
+from scenario_lib.env.labels import observation_labels
+from scenario_lib.env.observation import ObservationConfig
+from scenario_lib.env.reset_plan import ResetPlan
+from scenario_lib.env.settings import EnvSettings
+from scenario_lib.env.sub_picker import SubPickers
+from scenario_lib.env.vector_infos import VectorInfos, Who
+from scenario_lib.errors import EnvironmentUseError
+from scenario_lib.feeders.checks import refuse
+
+Batch = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+VectorStep = tuple[Batch, NDArray[np.float64], Bools, Bools, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSettings:
+    """How many environments step together, and how.
+
+    Attributes:
+        num_envs: Environments.
+        autoreset_mode: Gymnasium's "NextStep", "SameStep" or "Disabled", or its `AutoresetMode`.
+        threads: Environments are shared out among so many; changes no bit.
+    """
+
+    num_envs: int
+    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.num_envs < 1:
+            raise refuse("num_envs", self.num_envs, "at least 1")
+        if self.threads < 1:
+            raise refuse("threads", self.threads, "at least 1")
+        try:
+            object.__setattr__(self, "autoreset_mode", AutoresetMode(self.autoreset_mode))
+        except ValueError:
+            known = ", ".join(repr(mode.value) for mode in AutoresetMode)
+            raise refuse("autoreset_mode", self.autoreset_mode, f"one of {known}") from None
+
+
+class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
+    """`BatchSizeEnv` or `SharedBatchSizeEnv`, N at a time.
+
+    Each environment plays records of its own, with its own window and from its own random stream: environment i is
+    what an environment made with `worker=(i, N)` is, bit for bit, given the same base seed.
+
+    Observations, rewards and infos are those of the single environment, stacked as Gymnasium's `SyncVectorEnv` stacks
+    them; every returned array is a fresh one.
+
+    Args:
+        world: What `make_sim_fn` gives for the compiled engine.
+        choose_sites: From the names of all sites to those that the agent sees and sets.
+        settings: As for a single environment; `worker=(i, k)` is for the i-th of k vector environments.
+        vector: Number of environments, autoreset mode, threads.
+    """
+
+    def __init__(
+        self,
+        world: CompiledWorld,
+        obs_config: ObservationConfig,
+        choose_sites: ChooseSites,
+        settings: EnvSettings,
+        vector: VectorSettings,
+    ) -> None:
+        if settings.render_mode is not None:
+            raise refuse("render_mode", settings.render_mode, "None in a vector environment")
+        self.num_envs, self.render_mode = vector.num_envs, None
+        self._mode = AutoresetMode(vector.autoreset_mode)
+        self.metadata = {"render_modes": [], "autoreset_mode": self._mode}
+        labels, feasible = obs_config.model_labels, obs_config.feasible_batch_sizes
+        self.single_observation_space = gym.spaces.Box(-np.inf, np.inf, (obs_config.obs_dim,), np.float32)
+        self.single_action_space = action_space(settings.action_mode, labels, feasible)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self._obs_config, self._settings = obs_config, settings
+        self._reader = MoveReader.of(settings.action_mode, labels, feasible)
+        self._ofo = OFOBaseline(settings.scenario_library, settings.reward_config) if settings.ofo_baseline else None
+        game = GameSettings(obs_config, settings, choose_sites, self._ofo)
+        self._stage = CompiledStage(self.num_envs, world, game, vector.threads)
+        self._pickers = SubPickers(settings, self.num_envs)
+        self._infos = VectorInfos(self.num_envs, labels)
+        self._begun: Bools = np.zeros(self.num_envs, bool)
+        self._over = Who.of(self._begun)
+        self._forget()
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Batch, dict[str, Any]]:
+        """Begin episodes.
+
+        Args:
+            seed: A base seed, from which all environments' streams are keyed; or one seed per environment.
+            options: "reset_mask", booleans of shape (N,): only these; "scenario": seed of the record to play, or one
+                per environment, None for a drawn one.
+        """
+        plan = ResetPlan.of(options or {}, self.num_envs)
+        if not np.all(self._begun | plan.mask):
+            raise EnvironmentUseError("options['reset_mask'] leaves environments out that were never reset")
+        self._pickers.seed(seed, plan.mask)
+        for i in np.flatnonzero(plan.mask):
+            self._begin(int(i), plan.scenarios[i])
+        self._all_begun, self._over = True, Who.of(self._over.mask & ~plan.mask)
+        return self._observations(), self._episode_infos(Who.of(plan.mask))
+
+    def step(self, actions: Any) -> VectorStep:
+        """One step of every environment; those that ended before are reset instead, as the autoreset mode has it."""
+        waiting = self._require_turn()
+        progress, outcome = self._stage.progress, self._stage.outcome
+        progress.moves[:] = self._reader.read_all(actions, self.num_envs)
+        playing = np.logical_not(waiting.mask, out=progress.active).copy()
+        self._stage.play()
+        rewards, failed = outcome.reward.copy(), playing & ~outcome.converged
+        truncated = playing & (failed | (progress.step >= self._n_steps))
+        infos = self._step_infos(Who(playing, not waiting.anyone, not waiting.everyone), Who.of(failed))
+        self._over = Who.of(truncated.copy())
+        if waiting.anyone:
+            infos = self._reset_waiting(waiting, infos)
+        if self._over.anyone and self._mode is AutoresetMode.SAME_STEP:
+            infos = self._reset_at_once(infos)
+        return self._observations(), rewards, np.zeros(self.num_envs, bool), truncated, infos
+
+    @property
+    def observation_labels(self) -> tuple[str, ...]:
+        """What each slot of an observation is; known once an episode has begun."""
+        return observation_labels(self._obs_config, tuple(self._stage.v_index))
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Release the tables."""
+        del kwargs
+        self._stage.close()
+        self._forget()
+
+    def _forget(self) -> None:
+        n = self.num_envs
+        self._all_begun, self._begun, self._over = False, np.zeros(n, bool), Who.of(np.zeros(n, bool))
+        self._n_steps, self._start_s = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        played = self._settings.scenario_library is not None
+        self._scenarios: NDArray[Any] = np.zeros(n, np.int64) if played else np.full(n, None, object)
+
+    def _require_turn(self) -> Who:
+        """Environments that wait for a reset, which this step brings them."""
+        if not self._all_begun:
+            raise EnvironmentUseError("step was called before reset; call reset first")
+        if self._mode is AutoresetMode.DISABLED and self._over.anyone:
+            raise EnvironmentUseError(
+                f"step was called after the end of the episode of environments "
+                f"{np.flatnonzero(self._over.mask).tolist()}; call reset(options={{'reset_mask': ...}}) first"
+            )
+        return self._over
+
+    def _begin(self, i: int, scenario: int | None = None) -> None:
+        settings = self._settings
+        record = self._pickers.pick(i, scenario)
+        episode = episode_of(record, settings.truncate_episode, settings.total_duration_s, settings.dt_ctrl)
+        if self._ofo is not None:
+            self._ofo.require_trace(episode)
+        self._stage.begin(i, episode, scenario_drawer(settings.scenario_library, record))
+        self._begun[i] = True
+        self._n_steps[i], self._start_s[i] = episode.n_steps, episode.start_s
+        if record is not None:
+            self._scenarios[i] = record.seed
+
+    def _reset_waiting(self, waiting: Who, infos: dict[str, Any]) -> dict[str, Any]:
+        """Begin the episodes of environments whose last one ended in the step before."""
+        for i in np.flatnonzero(waiting.mask):
+            self._begin(int(i))
+        return self._infos.merged(infos, self._episode_infos(waiting), waiting.mask)
+
+    def _reset_at_once(self, infos: dict[str, Any]) -> dict[str, Any]:
+        """Keep what the ended episodes showed last, and begin new ones."""
+        ended, self._over = self._over, Who.of(np.zeros(self.num_envs, bool))
+        final_obs = np.full(self.num_envs, None, object)
+        for i in np.flatnonzero(ended.mask):
+            final_obs[i] = self._stage.outcome.observation[i].copy()
+            self._begin(int(i))
+        return self._infos.with_final(infos, final_obs, self._episode_infos(ended), ended.mask)
+
+    def _observations(self) -> Batch:
+        return self._stage.outcome.observation.copy()
+
+    def _episode_infos(self, who: Who) -> dict[str, Any]:
+        """Scenario, second and batch sizes of some environments."""
+        time_s = self._start_s + self._stage.progress.step * float(self._settings.dt_ctrl)
+        return self._infos.of_episodes(who, self._scenarios, time_s, self._stage.outcome.batch_size)
+
+    def _step_infos(self, playing: Who, failed: Who) -> dict[str, Any]:
+        infos, outcome = self._episode_infos(playing), self._stage.outcome
+        known = playing if not failed.anyone else Who.of(playing.mask & ~failed.mask)
+        infos.update(self._infos.of_rewards(playing, known, outcome.terms, outcome.statistics))
+        if failed.anyone:
+            failures = {int(i): self._stage.failure(int(i)) for i in np.flatnonzero(failed.mask)}
+            if self._settings.on_divergence == "raise":
+                self._over = failed
+                raise next(iter(failures.values()))
+            infos.update(self._infos.of_failures({i: str(error) for i, error in failures.items()}))
+        return infos

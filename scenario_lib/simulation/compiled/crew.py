@@ -1,0 +1,62 @@
+"""A few threads that wait for work, for steps of a tenth of a millisecond.
+
+numba's own threads take as long to start on a step as they save, and cannot be given a `Game`.
+"""
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+
+Job = Callable[[], None]
+
+
+class Crew:
+    """Threads that work beside the calling one, until this object is gone.
+
+    They start with the first work that they are given: a process that is to fork should not have any.
+
+    Args:
+        n_helpers: Threads beside the calling one.
+    """
+
+    def __init__(self, n_helpers: int) -> None:
+        self._tasks: list[SimpleQueue[Job | None]] = [SimpleQueue() for _ in range(n_helpers)]
+        self._done: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._started = False
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Do all jobs, at most one per thread, the first of them in this thread; raises what one of them raises."""
+        if not self._started:
+            self._start()
+        for tasks, job in zip(self._tasks, jobs[1:], strict=False):
+            tasks.put(job)
+        try:
+            jobs[0]()
+        finally:
+            errors = [self._done.get() for _ in jobs[1:]]
+        for error in errors:
+            if error is not None:
+                raise error
+
+    def _start(self) -> None:
+        self._started = True
+        for tasks in self._tasks:
+            threading.Thread(target=_work, args=(tasks, self._done), daemon=True).start()
+        weakref.finalize(self, _dismiss, self._tasks)
+
+
+def _work(tasks: "SimpleQueue[Job | None]", done: "SimpleQueue[BaseException | None]") -> None:
+    while (job := tasks.get()) is not None:
+        try:
+            job()
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits for it
+            done.put(error)
+        else:
+            done.put(None)
+        del job  # what it works on may be gone before the next comes
+
+
+def _dismiss(tasks: "Sequence[SimpleQueue[Job | None]]") -> None:
+    for one in tasks:
+        one.put(None)

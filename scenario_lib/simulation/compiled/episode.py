@@ -1,0 +1,160 @@
+"""A window of a compiled scenario, ready to be played: its tables, and the state of the feeder when it begins."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scenario_lib.errors import InvalidSettingError
+from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.scenario.model import Scenario
+from scenario_lib.simulation.assets import Assets
+from scenario_lib.simulation.compiled.circuit import Circuit
+from scenario_lib.simulation.compiled.compile_once import compiling_once
+from scenario_lib.simulation.compiled.datacenter_tables import DatacenterTables
+from scenario_lib.simulation.compiled.engine import CompiledScenario, compile_scenario
+from scenario_lib.simulation.compiled.errors import NotModelledError
+from scenario_lib.simulation.compiled.lockstep import Checkpoint, baseline_checkpoint
+from scenario_lib.simulation.compiled.play_kernels import fill_itl_table
+from scenario_lib.simulation.compiled.power_flow import OPENDSS, Tolerance
+from scenario_lib.simulation.compiled.step_kernels import fill_power_table
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class EpisodeTables(NamedTuple):
+    """What a window of T seconds prescribes, whatever is decided; see `FleetTables` for what is not said here.
+
+    Attributes:
+        model_power_w: Shape (T, M, L, 3).
+        training_w: Shape (runs, T).
+        element_kw: Shape (T, E).
+        itl_s: Latency of each model at each batch level, NaN without a replica, shape (T, M, L).
+        active_replicas: Shape (T, M).
+        base_w: Shape (S,).
+    """
+
+    model_power_w: Floats
+    training_w: Floats
+    element_kw: Floats
+    itl_s: Floats
+    active_replicas: Ints
+    base_w: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What stands at which site; the same for every scenario of an experiment.
+
+    Attributes:
+        site_names, model_labels: Names of the S sites, and (site, label) of the M models.
+        site_of_model: Shape (M,).
+        batch_sizes: Batch size of each level, rising, filled up with the largest, shape (M, L).
+        n_levels: Levels of each model, shape (M,).
+        datacenter_tan, element_tan: Reactive per active power.
+        element_of_part: See `Feeding`.
+    """
+
+    site_names: tuple[str, ...]
+    model_labels: tuple[tuple[str, str], ...]
+    site_of_model: Ints
+    batch_sizes: Ints
+    n_levels: Ints
+    datacenter_tan: float
+    element_tan: Floats
+    element_of_part: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledEpisode:
+    """A window of one scenario; playing leaves it unchanged.
+
+    Attributes:
+        tables: From second `checkpoint.second` on.
+        checkpoint: Where the baseline stands when the window begins.
+        initial_levels: Batch level of each model until the agent acts, shape (M,).
+    """
+
+    circuit: Circuit
+    deployment: Deployment
+    tables: EpisodeTables
+    checkpoint: Checkpoint
+    initial_levels: Ints
+
+    @property
+    def n_seconds(self) -> int:
+        return len(self.tables.active_replicas)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the tables."""
+        return sum(int(table.nbytes) for table in self.tables)
+
+
+def compile_episode(
+    scenario: Scenario,
+    experiment: Experiment,
+    assets: Assets,
+    window_s: tuple[int, int],
+    tolerance: Tolerance = OPENDSS,
+) -> CompiledEpisode:
+    """Compile the seconds `window_s` (start, end) of a scenario, and run the baseline up to the start.
+
+    Raises:
+        InvalidSettingError: An empty window.
+        NotModelledError: The engine does not model the feeder, or a model starts at a batch size that it cannot have.
+        PowerFlowError: The power flow does not converge before the window.
+    """
+    start, stop = window_s
+    if not 0 <= start < stop:
+        raise InvalidSettingError(f"the window is {start} to {stop} s; expected a start of at least 0 before its end")
+    compiled = compile_scenario(scenario, experiment, assets, stop)
+    _require_initial_levels(scenario, compiled.tables)
+    return CompiledEpisode(
+        circuit=compiled.circuit,
+        deployment=_deployment(compiled),
+        tables=_window(compiled, start),
+        checkpoint=baseline_checkpoint(compiled, start, tolerance),
+        initial_levels=compiled.tables.initial_levels,
+    )
+
+
+def _require_initial_levels(scenario: Scenario, tables: DatacenterTables) -> None:
+    models = [model for site in scenario.sites for model in site.models]
+    for model, row in zip(models, tables.batch_sizes.tolist(), strict=True):
+        if model.initial_batch_size not in row:
+            raise NotModelledError(f"initial batch size {model.initial_batch_size} of model {model.label}")
+
+
+def _deployment(compiled: CompiledScenario) -> Deployment:
+    tables, feeding = compiled.tables, compiled.feeding
+    return Deployment(
+        site_names=tables.site_names,
+        model_labels=tables.model_labels,
+        site_of_model=tables.site_of_model,
+        batch_sizes=tables.batch_sizes,
+        n_levels=tables.n_levels,
+        datacenter_tan=feeding.datacenter_tan,
+        element_tan=feeding.element_tan,
+        element_of_part=feeding.element_of_part,
+    )
+
+
+def _window(compiled: CompiledScenario, start: int) -> EpisodeTables:
+    tables = compiled.tables
+    shape = (len(tables.active_replicas) - start, *tables.batch_sizes.shape)
+    power_w, itl_s = np.zeros((*shape, 3)), np.zeros(shape)
+    with compiling_once("episode-tables"):
+        fill_power_table(tables.servers, start, tables.n_levels, power_w)
+        draws = tables.latency_fits, tables.latency_draws, tables.active_replicas
+        fill_itl_table(*draws, start, tables.n_levels, itl_s)
+    return EpisodeTables(
+        model_power_w=power_w,
+        training_w=tables.training_w[:, start:].copy(),
+        element_kw=compiled.feeding.element_kw[start:].copy(),
+        itl_s=itl_s,
+        active_replicas=tables.active_replicas[start:].copy(),
+        base_w=tables.base_w,
+    )

@@ -1,0 +1,194 @@
+"""Episodes played side by side, each of a scenario, window and second of its own; they are replaced one by one."""
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scenario_lib.errors import InvalidSettingError
+from scenario_lib.simulation.compiled.assemble import start_state
+from scenario_lib.simulation.compiled.circuit import Circuit
+from scenario_lib.simulation.compiled.compile_once import compiling_once
+from scenario_lib.simulation.compiled.crew import Crew, Job
+from scenario_lib.simulation.compiled.episode import CompiledEpisode, Deployment, EpisodeTables
+from scenario_lib.simulation.compiled.play_kernels import Game, assemble, begin, play
+from scenario_lib.simulation.compiled.play_tables import (
+    Clock,
+    Layout,
+    Outcome,
+    PlayTables,
+    Progress,
+    Weights,
+    empty_outcome,
+    empty_progress,
+)
+from scenario_lib.simulation.compiled.power_flow import GridState
+
+NEVER_CHANGED = 999
+"""Steps since the last change of batch, when an episode begins."""
+
+_HEAD_START = 0.125
+"""The calling thread's larger share, as the others wake up while it is at work already."""
+
+_TABLES = ("model_power_w", "training_w", "element_kw", "itl_s", "active_replicas", "base_w")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What is played for: how time goes, what is observed, what is paid.
+
+    Attributes:
+        threads: Episodes are shared out among so many.
+    """
+
+    clock: Clock
+    layout: Layout
+    weights: Weights
+    threads: int = 1
+
+
+class Fleet:
+    """N episodes on one circuit.
+
+    Attributes:
+        progress, outcome: See `play_tables`; the next step overwrites them.
+    """
+
+    def __init__(self, n_episodes: int, circuit: Circuit, deployment: Deployment, rules: Rules) -> None:
+        self.circuit, self.deployment, self._rules = circuit, deployment, rules
+        n_models, n_observed = len(deployment.model_labels), len(rules.layout.model)
+        self.progress: Progress = empty_progress(n_episodes, n_models, n_observed)
+        self.outcome: Outcome = empty_outcome(
+            n_episodes, rules.layout, len(circuit.bus_phases), deployment.site_of_model
+        )
+        self._states = _stacked_states(circuit, n_episodes)
+        self._tables: PlayTables | None = None
+        self._game: Game | None = None
+        self._shares = shares_of(n_episodes, min(rules.threads, n_episodes))
+        self._jobs: list[Job] = []
+        self._crew = Crew(len(self._shares) - 2)
+
+    def load(self, i: int, episode: CompiledEpisode, ofo_penalty: NDArray[np.float64] | None = None) -> bool:
+        """Replace episode i, leaving the others as they are, and simulate its first interval.
+
+        Args:
+            ofo_penalty: Squared violations under OFO (pu^2) at every second of the window; all episodes or none.
+
+        Returns:
+            Whether the power flow converged.
+
+        Raises:
+            InvalidSettingError: The episode has another circuit or other models.
+        """
+        self._require_alike(episode)
+        self._put_tables(i, episode.tables, ofo_penalty)
+        progress, checkpoint = self.progress, episode.checkpoint
+        for name in ("v", "magnitude_v", "admittance"):
+            getattr(self._states, name)[i] = getattr(checkpoint, name)
+        progress.first_second[i] = progress.second[i] = checkpoint.second
+        progress.step[i], progress.since_change[i] = 0, NEVER_CHANGED
+        progress.levels[i] = episode.initial_levels
+        with compiling_once("begin"):
+            return bool(begin(self._game, i))
+
+    def play(self) -> None:
+        """One step of all active episodes with the moves that `progress` holds."""
+        if len(self._jobs) == 1:
+            self._jobs[0]()
+        else:
+            self._crew.run(self._jobs)
+
+    def _require_alike(self, episode: CompiledEpisode) -> None:
+        same_models = episode.deployment.model_labels == self.deployment.model_labels
+        if episode.circuit is not self.circuit or not same_models:
+            raise InvalidSettingError(
+                "a scenario has another circuit or other models than the one before, which cannot be stepped in "
+                "lockstep; restrict the library to one recipe, or use environments of their own "
+                "(vectorization_mode 'sync' or 'async')"
+            )
+
+    def _put_tables(self, i: int, tables: EpisodeTables, ofo_penalty: NDArray[np.float64] | None) -> None:
+        """Copy an episode's tables into row i, with more room for all if it needs that."""
+        rows = {name: getattr(tables, name) for name in _TABLES}
+        before = self._tables
+        n = len(self.progress.active)
+        room = {name: _fitting(None if before is None else getattr(before, name), n, rows[name]) for name in _TABLES}
+        penalty = self.progress.ofo_penalty
+        if ofo_penalty is not None:
+            penalty = _fitting(penalty, n, ofo_penalty)
+            penalty[i, : len(ofo_penalty)] = ofo_penalty
+        for name, row in rows.items():
+            _put_row(room[name], i, row)
+        grown = before is None or any(room[name] is not getattr(before, name) for name in _TABLES)
+        if grown or penalty is not self.progress.ofo_penalty:
+            self.progress = self.progress._replace(ofo_penalty=penalty)
+            self._tables = self._fleet_tables(room)
+            # Threads count references to arrays, so that one `Game` for all would pass between them all the time.
+            games = [self._assembled() for _ in self._shares[1:]]
+            self._game = games[0]
+            shares = pairwise(self._shares)
+            self._jobs = [partial(play, game, *share) for game, share in zip(games, shares, strict=True)]
+            if before is None:
+                self._warm_up()
+
+    def _warm_up(self) -> None:
+        """Have the machine code of a step made under the lock, by a step that nobody takes part in."""
+        self.progress.active[:] = False
+        with compiling_once("play"):
+            self._jobs[0]()
+
+    def _fleet_tables(self, room: dict[str, NDArray]) -> PlayTables:  # type: ignore[type-arg]
+        deployment = self.deployment
+        return PlayTables(
+            site_of_model=deployment.site_of_model,
+            datacenter_tan=deployment.datacenter_tan,
+            element_tan=deployment.element_tan,
+            element_of_part=deployment.element_of_part,
+            **room,
+        )
+
+    def _assembled(self) -> Game:
+        rules = self._rules
+        with compiling_once("assemble"):
+            game: Game = assemble(
+                self.circuit.network,
+                self._states,
+                self._tables,
+                rules.clock,
+                rules.layout,
+                rules.weights,
+                self.progress,
+                self.outcome,
+            )
+        return game
+
+
+def shares_of(n_episodes: int, n_threads: int) -> list[int]:
+    """Where each thread's episodes begin, and where the last one's end; the first thread has a few more."""
+    weights = np.cumsum([0.0, 1.0 + _HEAD_START, *[1.0] * (n_threads - 1)])
+    return [int(edge) for edge in np.rint(n_episodes * weights / weights[-1])]
+
+
+def _fitting(room: NDArray | None, n: int, row: NDArray) -> NDArray:  # type: ignore[type-arg]
+    """The room itself if the row fits, else a larger one with what it held."""
+    held = (0,) * row.ndim if room is None else room.shape[1:]
+    if room is not None and all(has >= wants for has, wants in zip(held, row.shape, strict=True)):
+        return room
+    larger = np.zeros((n, *np.maximum(held, row.shape)), row.dtype)
+    if room is not None:
+        larger[tuple(map(slice, room.shape))] = room
+    return larger
+
+
+def _put_row(room: NDArray, i: int, row: NDArray) -> None:  # type: ignore[type-arg]
+    """Copy a row in. What lies beyond is never looked at, but for training runs, which must be 0."""
+    if row.shape != room.shape[1:]:
+        room[i] = 0
+    room[i][tuple(slice(size) for size in row.shape)] = row
+
+
+def _stacked_states(circuit: Circuit, n_episodes: int) -> GridState:
+    state = start_state(circuit.network)
+    return GridState(*(np.repeat(array[None], n_episodes, axis=0) for array in state))  # type: ignore[arg-type]

@@ -1,0 +1,46 @@
+"""Names of slots."""
+
+import pytest
+from env_objects import V_INDEX, config
+from env_samples import SHARED, make
+
+from scenario_lib.env.labels import observation_labels
+from scenario_lib.env.observation import compute_bus_phase_groups
+from scenario_lib.errors import EnvironmentUseError
+
+
+def test_full_voltages():
+    names = observation_labels(config(), V_INDEX)
+    assert names[:5] == (
+        "voltage at bus a, phase A (pu)",
+        "voltage at bus a, phase B (pu)",
+        "voltage at bus B, phase A (pu)",
+        "voltage at bus c, phase C (pu)",
+        "worst undervoltage (pu)",
+    )
+    assert names[-1] == "change of batch, m"
+    assert len(names) == config().obs_dim == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("changes", "first"),
+    [
+        ({"n_bus_phases": 1, "zone_buses": ("b",)}, "voltage at bus B, phase A (pu)"),
+        ({"n_bus_phases": 6, "bus_phase_groups": compute_bus_phase_groups(V_INDEX)}, "lowest voltage at bus a (pu)"),
+        ({"n_bus_phases": 0, "zone_summary": {"east": ("a",)}}, "worst undervoltage (pu), zone east"),
+        ({"n_bus_phases": 0}, "worst undervoltage (pu)"),
+    ],
+)
+def test_other_modes(changes, first):
+    cfg = config(**changes)
+    names = observation_labels(cfg, V_INDEX)
+    assert names[0] == first
+    assert len(names) == cfg.obs_dim
+
+
+def test_environments_know_theirs_once_reset():
+    env = make(SHARED).unwrapped
+    with pytest.raises(EnvironmentUseError, match="call reset first"):
+        _ = env.observation_labels
+    observation, _ = env.reset(seed=0)
+    assert len(env.observation_labels) == len(observation)

@@ -1,0 +1,85 @@
+"""Parts of a library, and weights on its records."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scenario_lib.errors import InvalidSettingError, UnknownNameError
+from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.view import LibraryView, RecordFilter
+
+LIBRARY = Path(__file__).parents[1] / "data" / "openg2g_library_ieee13"
+
+
+@pytest.fixture(scope="module")
+def library() -> ScenarioLibrary:
+    return ScenarioLibrary(LIBRARY)
+
+
+def seeds(view: LibraryView) -> list[int]:
+    return [record.seed for record in view]
+
+
+def test_nothing_restricted_is_the_whole_library(library: ScenarioLibrary) -> None:
+    view = LibraryView(library)
+    assert seeds(view) == [record.seed for record in library] == [7, 2007, 6007]
+    assert view[1] is library[1]
+    assert view.recipes is library.recipes
+    assert repr(view).startswith("LibraryView(3 of ")
+
+
+def test_by_seed_kind_and_recovery(library: ScenarioLibrary) -> None:
+    assert seeds(LibraryView(library, RecordFilter(seeds={6007, 7}))) == [7, 6007]
+    for kind in ("under", "over", "mixed"):
+        wanted = [record.seed for record in library if record.kind == kind]
+        if wanted:
+            assert seeds(LibraryView(library, RecordFilter(kinds=[kind]))) == wanted
+    bands = sorted(record.recovery_frac for record in library)
+    middle = LibraryView(library, RecordFilter(recovery=(bands[1], bands[1])))
+    assert [record.recovery_frac for record in middle] == [bands[1]]
+
+
+def test_weights_decide_how_often(library: ScenarioLibrary) -> None:
+    view = LibraryView(library, weight=lambda record: {7: 3.0, 2007: 1.0, 6007: 0.0}[record.seed])
+    rng = np.random.default_rng(0)
+    drawn = [view.sample(rng).seed for _ in range(400)]
+    assert 6007 not in drawn
+    assert 260 < drawn.count(7) < 340
+    again = np.random.default_rng(0)
+    assert drawn == [view.sample(again).seed for _ in range(400)]
+
+
+def test_equal_weights_draw_all(library: ScenarioLibrary) -> None:
+    rng = np.random.default_rng(1)
+    assert {LibraryView(library).sample(rng).seed for _ in range(60)} == {7, 2007, 6007}
+
+
+def test_records_outside_are_found_by_name(library: ScenarioLibrary) -> None:
+    view = LibraryView(library, RecordFilter(seeds=[7]))
+    outside = view.record_for(2007)
+    assert outside.seed == 2007
+    assert view.materialize(outside) == library.materialize(outside)
+    assert view.recipe_of(outside) is library.recipe_of(outside)
+
+
+def test_a_pickled_view_draws_the_same(library: ScenarioLibrary) -> None:
+    view = LibraryView(library, RecordFilter(seeds=[7, 2007]))
+    copy = pickle.loads(pickle.dumps(view))
+    left, right = np.random.default_rng(3), np.random.default_rng(3)
+    assert [view.sample(left).seed for _ in range(9)] == [copy.sample(right).seed for _ in range(9)]
+
+
+def test_what_cannot_be(library: ScenarioLibrary) -> None:
+    with pytest.raises(InvalidSettingError, match="kinds is 'all'; expected among under, over, mixed"):
+        RecordFilter(kinds=["all"])
+    with pytest.raises(InvalidSettingError, match="expected .low, high. with low <= high"):
+        RecordFilter(recovery=(0.9, 0.1))
+    with pytest.raises(UnknownNameError, match="no record of seed 5"):
+        LibraryView(library, RecordFilter(seeds=[5]))
+    with pytest.raises(UnknownNameError, match="no record is left"):
+        LibraryView(library, RecordFilter(recovery=(2.0, 3.0)))
+    for weight in (-1.0, float("nan"), 0.0):
+        with pytest.raises(InvalidSettingError, match="expected finite numbers of at least 0, not all 0"):
+            LibraryView(library, weight=lambda record, weight=weight: weight)
