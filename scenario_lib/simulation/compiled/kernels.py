@@ -71,25 +71,20 @@ def _writable(folder: Path) -> bool:
 
 def kernel(function: Kernel) -> Kernel:
     """Compile at the first call, or load what was compiled before; strict IEEE arithmetic, no lock held."""
-    return _compiled(function, parallel=False)
-
-
-def parallel_kernel(function: Kernel) -> Kernel:
-    """As `kernel`, with `prange` loops over threads; for loops over scenarios only, never for a sum."""
-    return _compiled(function, parallel=True)
+    return _compiled(function, forceinline=False)
 
 
 def inlined_kernel(function: Kernel) -> Kernel:
     """As `kernel`, made part of whoever calls it: for small parts that are handed many arrays, which costs more than
     what they do."""
-    return _compiled(function, parallel=False, forceinline=True)
+    return _compiled(function, forceinline=True)
 
 
-def _compiled(function: Kernel, *, parallel: bool, forceinline: bool = False) -> Kernel:
+def _compiled(function: Kernel, *, forceinline: bool) -> Kernel:
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(cache_folder())  # read while decorating, so that other packages keep theirs
     try:
-        options = {"cache": True, "fastmath": False, "nogil": True, "error_model": "numpy", "parallel": parallel}
+        options = {"cache": True, "fastmath": False, "nogil": True, "error_model": "numpy"}
         options["forceinline"] = forceinline
         compiled: Kernel = numba.njit(**options)(function)
         return compiled

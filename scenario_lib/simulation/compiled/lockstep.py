@@ -3,13 +3,12 @@
 This is what environments play. A batch size given to `step` acts in that same second.
 """
 
-import os
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,19 +16,24 @@ from scenario_lib.errors import InvalidSettingError, PowerFlowError
 from scenario_lib.simulation.compiled.assemble import start_state
 from scenario_lib.simulation.compiled.circuit import Circuit
 from scenario_lib.simulation.compiled.compile_once import compiling_once
+from scenario_lib.simulation.compiled.crew import Crew
 from scenario_lib.simulation.compiled.engine import CompiledScenario, empty_record
 from scenario_lib.simulation.compiled.latency import LatencyFits
 from scenario_lib.simulation.compiled.loops import CONVERGED, run_uncontrolled
-from scenario_lib.simulation.compiled.power_flow import OPENDSS, GridState, Tolerance, factorise_admittance
+from scenario_lib.simulation.compiled.power_flow import (
+    OPENDSS,
+    GridState,
+    Network,
+    Tolerance,
+    factorise_admittance,
+)
 from scenario_lib.simulation.compiled.step_kernels import (
     FleetTables,
     Floats,
     Ints,
     Observed,
     fill_power_table,
-    flattened,
     state_of,
-    step_one_by_one,
     step_scenarios,
 )
 
@@ -85,12 +89,15 @@ class Lockstep:
         _require_alike(collected)
         first = collected[0]
         self.circuit, self.batch_sizes, self._n_levels = first.circuit, first.batch_sizes, first.n_levels
+        self._level_of = _levels_by_batch_size(first.batch_sizes)
         self._end = first.window_s[1]
         self._tables, self._fits = _stacked(collected), first.latency_fits
-        self._tolerance, self._threads = tolerance, threads
+        self._tolerance = tolerance
         self._states = _stacked_states(self.circuit, len(collected))
         self.seconds: Ints = np.zeros(len(collected), np.int64)
         self._observed = _room(self._tables, len(self.circuit.bus_phases))
+        self._shares = self._shared_out(min(threads, len(collected)))
+        self._crew = Crew(len(self._shares) - 1)
 
     def step(self, batch_sizes: Ints) -> Observed:
         """Solve one second of every scenario.
@@ -110,14 +117,18 @@ class Lockstep:
                 f"{self._tables.first_second} to {self._end - 1}: restore a checkpoint, or widen window_s"
             )
         levels = self._levels(np.asarray(batch_sizes, np.int64))
-        arguments = (self._tables, self._fits, self.seconds, levels, self._tolerance, self._observed)
-        if self._threads == 1:
-            with compiling_once("step"):
-                step_one_by_one(self.circuit.network, self._states, *arguments)
-        else:
-            with compiling_once("step-threads"), _threads(self._threads):
-                step_scenarios(*flattened(self.circuit.network), self._states, *arguments)
+        with compiling_once("step"):
+            self._crew.run([partial(self._step_share, share, levels) for share in self._shares])
         return self._observed
+
+    def _step_share(self, share: "_Share", levels: Ints) -> None:
+        arguments = (share.states, share.tables, self._fits, share.seconds, levels[share.rows], self._tolerance)
+        step_scenarios(share.network, *arguments, share.observed)
+
+    def _shared_out(self, n_threads: int) -> "list[_Share]":
+        """The scenarios in as many parts as there are threads, each with its own view of the arrays."""
+        edges = np.linspace(0, len(self.seconds), n_threads + 1).astype(int)
+        return [_Share.of(self, slice(start, stop)) for start, stop in pairwise(edges)]
 
     def active_replicas(self, scenario: int) -> Ints:
         """Replicas of whole servers in the second just stepped, shape (M,)."""
@@ -144,14 +155,25 @@ class Lockstep:
             raise InvalidSettingError(
                 f"batch_sizes has shape {batch_sizes.shape}; expected ({n_scenarios}, {n_models}): scenarios, models"
             )
-        matches = batch_sizes[:, :, None] == self.batch_sizes
-        if not np.all(matches.any(axis=2)):
-            model = int(np.argmin(matches.any(axis=2).all(axis=0)))
+        known = (batch_sizes >= 0) & (batch_sizes < self._level_of.shape[1])
+        levels = self._level_of[np.arange(n_models), np.where(known, batch_sizes, 0)]
+        if levels.min() < 0:
+            model = int(np.argmin(levels.min(axis=0)))
             raise InvalidSettingError(
                 f"batch sizes {sorted(set(batch_sizes[:, model].tolist()))} of model {model}; expected some of "
                 f"{self.batch_sizes[model, : self._n_levels[model]].tolist()}"
             )
-        return np.asarray(np.argmax(matches, axis=2), np.int64)
+        return levels
+
+
+def _levels_by_batch_size(batch_sizes: Ints) -> Ints:
+    """Level of each batch size up to the largest, -1 where it is not feasible; shape (M, largest + 1)."""
+    table = np.full((len(batch_sizes), int(batch_sizes.max()) + 1), -1, np.int64)
+    for model, sizes in enumerate(batch_sizes):
+        # From the last on, so that a size that fills up the row has the level at which it comes first.
+        for level in range(len(sizes) - 1, -1, -1):
+            table[model, sizes[level]] = level
+    return table
 
 
 def baseline_checkpoint(compiled: CompiledScenario, second: int, tolerance: Tolerance = OPENDSS) -> Checkpoint:
@@ -169,25 +191,42 @@ def baseline_checkpoint(compiled: CompiledScenario, second: int, tolerance: Tole
     return Checkpoint(second, state.v, state.magnitude_v, state.admittance)
 
 
-_launching = threading.Lock()
+_PER_SCENARIO = (
+    "model_power_w",
+    "training_w",
+    "element_kw",
+    "active_replicas",
+    "draw_start",
+    "normal",
+    "uniform",
+    "base_w",
+)
+"""Fields of `FleetTables` with an axis of N in front; the others are the same for all scenarios."""
 
 
-@contextmanager
-def _threads(wanted: int) -> Iterator[None]:
-    """That many threads, for one launch at a time.
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """The scenarios of one thread: views of the stacked arrays."""
 
-    numba's own work queue is preferred to OpenMP, unless the user or a launch before has chosen: OpenMP's threads wait
-    busily, which costs nine tenths of the speed where others use the processor too, and forking after it is unsafe.
-    """
-    with _launching:
-        if "NUMBA_THREADING_LAYER" not in os.environ:
-            numba.config.THREADING_LAYER = "workqueue"
-        before = numba.get_num_threads()
-        numba.set_num_threads(min(wanted, numba.config.NUMBA_NUM_THREADS))
-        try:
-            yield
-        finally:
-            numba.set_num_threads(before)
+    rows: slice
+    network: Network
+    states: GridState
+    tables: FleetTables
+    seconds: Ints
+    observed: Observed
+
+    @classmethod
+    def of(cls, lockstep: Lockstep, rows: slice) -> "_Share":
+        tables = lockstep._tables
+        return cls(
+            rows=rows,
+            # Counting who holds an array costs threads that share it more than the arithmetic does.
+            network=deepcopy(lockstep.circuit.network),
+            states=GridState(*(array[rows] for array in lockstep._states)),  # type: ignore[arg-type]
+            tables=tables._replace(**{name: getattr(tables, name)[rows] for name in _PER_SCENARIO}),
+            seconds=lockstep.seconds[rows],
+            observed=Observed(*(array[rows] for array in lockstep._observed)),  # type: ignore[arg-type]
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,11 @@ Scenarios share a circuit and nothing else: threads take whole scenarios, so tha
 from typing import NamedTuple
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
-from scenario_lib.simulation.compiled.factor import Sweep
-from scenario_lib.simulation.compiled.kernels import inlined_kernel, kernel, parallel_kernel
+from scenario_lib.simulation.compiled.kernels import inlined_kernel, kernel
 from scenario_lib.simulation.compiled.latency import LatencyDraws, observe_itl
-from scenario_lib.simulation.compiled.load_currents import LoadTable
-from scenario_lib.simulation.compiled.power_flow import GridState, Network
+from scenario_lib.simulation.compiled.power_flow import GridState
 from scenario_lib.simulation.compiled.second import Feeding, record_voltages, solve_second
 from scenario_lib.simulation.compiled.server_power import Servers, model_power_w
 
@@ -75,76 +72,18 @@ def fill_power_table(servers: Servers, first_second: int, n_levels: Ints, out_w:
                 model_power_w(servers, first_second + t, model, level, out_w[t, model, level])
 
 
-class FlatNetwork(NamedTuple):
-    """A `Network` without its tables of loads and sweeps: threads are not given tuples within tuples."""
-
-    column_start: Ints
-    rows: Ints
-    targets: Ints
-    target_start: Ints
-    rebuilt: Ints
-    lower: Complexes
-    diagonal: Complexes
-    source_a: Complexes
-    base_v: Floats
-    fixed_power_va: Complexes
-    fixed_admittance: Complexes
-    off_diagonal: Ints
-    recorded: Ints
-    start_v: Complexes
-
-
-def flattened(network: Network) -> tuple[FlatNetwork, LoadTable, Sweep, Sweep]:
-    """The parts of a network, as `step_scenarios` takes them."""
-    flat = FlatNetwork(*(getattr(network, name) for name in FlatNetwork._fields))
-    return flat, network.loads, network.forward, network.backward
-
-
-@inlined_kernel
-def _assembled(flat, loads, forward, backward):  # type: ignore[no-untyped-def]
-    return Network(
-        flat.column_start,
-        flat.rows,
-        flat.targets,
-        flat.target_start,
-        forward,
-        backward,
-        flat.rebuilt,
-        flat.lower,
-        flat.diagonal,
-        flat.source_a,
-        flat.base_v,
-        loads,
-        flat.fixed_power_va,
-        flat.fixed_admittance,
-        flat.off_diagonal,
-        flat.recorded,
-        flat.start_v,
-    )
-
-
 @kernel
-def step_one_by_one(network, states, tables, fits, seconds, levels, tolerance, observed):  # type: ignore[no-untyped-def]  # noqa: PLR0913
-    """As `step_scenarios`, in this thread, with the network as it is; starts no other threads."""
-    for i in range(seconds.size):
-        _step(network, states, tables, fits, i, seconds[i], levels[i], tolerance, observed)
-        seconds[i] += 1
-
-
-@parallel_kernel
-def step_scenarios(flat, loads, forward, backward, states, tables, fits, seconds, levels, tolerance, observed):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def step_scenarios(network, states, tables, fits, seconds, levels, tolerance, observed):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     """Solve one second of every scenario.
 
     Args:
-        flat, loads, forward, backward: The `flattened` network.
         states: A `GridState` of stacked arrays, one more axis of N in front.
         fits: Latency fits, the same for all scenarios.
         seconds: Second of each scenario, advanced by one; shape (N,).
         levels: Batch level of each model, shape (N, M).
         observed: Filled in.
     """
-    for i in prange(seconds.size):
-        network = _assembled(flat, loads, forward, backward)
+    for i in range(seconds.size):
         _step(network, states, tables, fits, i, seconds[i], levels[i], tolerance, observed)
         seconds[i] += 1
 
