@@ -21,8 +21,9 @@ from scenario_lib.screening.recipe_file import (
 )
 from scenario_lib.screening.request import BuildOptions
 from scenario_lib.screening.summary import summary_lines
-from scenario_lib.simulation.engines import COMPILED, ENGINES, TOLERANCES, Engine
+from scenario_lib.simulation.engines import Engine
 
+from .engine_options import engine_options
 from .options import jobs_option, name_and_value, parse_seeds, specs_dir_option, timeout_option
 
 EXIT_NOTHING_ACCEPTED = 5
@@ -45,10 +46,7 @@ EXIT_INTERRUPTED = 130
 @click.option("--full-table", is_flag=True, help="Simulate OFO also where the baseline already rules a candidate out.")
 @click.option("--resume", is_flag=True, help="Continue an unfinished build, if there is one.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing library, or discard an unfinished build.")
-@click.option("--engine", type=click.Choice(ENGINES), default=COMPILED, show_default=True, help="What rollouts run on.")
-@click.option(
-    "--tolerance", type=click.Choice(TOLERANCES), default="opendss", show_default=True, help="Of the compiled engine."
-)
+@engine_options
 @specs_dir_option
 @jobs_option
 @timeout_option

@@ -12,7 +12,9 @@ from scenario_lib.errors import InvalidSettingError
 from scenario_lib.execution.tasks import RunOptions
 from scenario_lib.learning.comparison import Comparison, write_comparison
 from scenario_lib.learning.evaluation import EvaluationOptions, evaluate
+from scenario_lib.simulation.engines import Engine
 
+from .engine_options import engine_options
 from .options import jobs_option, json_option, specs_dir_option, timeout_option
 
 EXIT_SOME_FAILED = 6
@@ -28,6 +30,7 @@ EXIT_SOME_FAILED = 6
 )
 @click.option("--allow-shared-seeds", is_flag=True, help="Warn, instead of refusing, if a policy was trained on them.")
 @click.option("--system", help="Experiment's TOML file, for a library on a feeder of your own.")
+@engine_options
 @specs_dir_option
 @jobs_option
 @timeout_option
@@ -45,6 +48,7 @@ def command(library: Path, out: Path | None, as_json: bool, **options: Any) -> N
         specs_dir=options["specs_dir"],
         system=options["system"],
         allow_shared_seeds=options["allow_shared_seeds"],
+        engine=Engine(options["engine"], options["tolerance"]),
         run=RunOptions(options["jobs"], options["timeout_s"]),
     )
     with tqdm(unit="rollout", dynamic_ncols=True, file=sys.stderr) as bar:

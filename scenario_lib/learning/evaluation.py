@@ -1,7 +1,7 @@
 """Replay a held-out library under no control, a rule, OFO and trained policies, and compare."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from scenario_lib.library.recipe import located_experiment
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.view import spread_records
 from scenario_lib.simulation.assets import load_assets
+from scenario_lib.simulation.engines import COMPILED_POLICIES, REFERENCE, Engine, prepare, simulator
 from scenario_lib.simulation.policies import POLICIES, Policy
 from scenario_lib.simulation.rollout import run_rollout
 
@@ -32,6 +33,7 @@ class EvaluationOptions:
         specs_dir: Spec cache to replay on; None means the shipped one.
         system: Experiment's TOML file, for a library on a feeder of the user's own.
         allow_shared_seeds: Go on where a policy was trained on records of this library, with a warning.
+        engine: What rollouts without control and under OFO run on; all others run on the reference engine.
     """
 
     policies: tuple[Path, ...] = ()
@@ -40,6 +42,7 @@ class EvaluationOptions:
     specs_dir: Path | None = None
     system: str | None = None
     allow_shared_seeds: bool = False
+    engine: Engine = Engine()
     run: RunOptions = RunOptions()
 
     def __post_init__(self) -> None:
@@ -75,6 +78,8 @@ def evaluate(path: Path, options: EvaluationOptions, show: Callable[[int, int], 
     warnings = [*held_out_warnings(library, policies, options.allow_shared_seeds), *filter(None, [wrong_data])]
     controls: list[Policy] = [*options.baselines, *policies]
     names = control_names(controls)
+    options, notices = _with_engine(library, controls, options)
+    warnings += notices
     records = spread_records(library, options.records)
     tasks = [(record.index, position) for record in records for position in range(len(controls))]
     replay = partial(_replay, library, controls, options)
@@ -84,6 +89,27 @@ def evaluate(path: Path, options: EvaluationOptions, show: Callable[[int, int], 
         if show is not None:
             show(len(figures), len(tasks))
     return Comparison(names, tuple(figures[task] for task in sorted(figures)), tuple(warnings))
+
+
+def _with_engine(
+    library: ScenarioLibrary, controls: Sequence[Policy], options: EvaluationOptions
+) -> tuple[EvaluationOptions, list[str]]:
+    """Make an engine ready before workers start; the options with one that models the feeder, and notices."""
+    if options.engine.name == REFERENCE:
+        return options, []
+    for recipe in library.recipes.values():
+        experiment = located_experiment(recipe, options.system)
+        what = prepare(experiment, load_assets(experiment, options.specs_dir), options.engine)
+        if what is not None:
+            notice = f"the compiled engine does not model {what}; the reference engine was used"
+            return replace(options, engine=Engine(REFERENCE)), [notice]
+    others = [name for name, control in zip(control_names(controls), controls, strict=True) if not _compiles(control)]
+    notices = [f"{', '.join(others)}: on the reference engine, which alone has such controls"] if others else []
+    return options, notices
+
+
+def _compiles(control: Policy) -> bool:
+    return isinstance(control, str) and control in COMPILED_POLICIES
 
 
 def control_names(controls: Sequence[Policy]) -> tuple[str, ...]:
@@ -112,7 +138,11 @@ def _replay(library: ScenarioLibrary, controls: Sequence[Policy], options: Evalu
     record = library[task[0]]
     experiment = located_experiment(library.recipe_of(record), options.system)
     assets = load_assets(experiment, options.specs_dir)
-    rollout = run_rollout(library.materialize(record), experiment, assets, controls[task[1]])
+    scenario, control = library.materialize(record), controls[task[1]]
+    if isinstance(control, str) and _compiles(control):
+        rollout = simulator(scenario, experiment, assets, options.engine).run(control).rollout
+    else:
+        rollout = run_rollout(scenario, experiment, assets, control)
     return figures_of(rollout, experiment, assets)
 
 

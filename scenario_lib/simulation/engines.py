@@ -19,6 +19,9 @@ COMPILED, REFERENCE = "compiled", "reference"
 ENGINES = (COMPILED, REFERENCE)
 TOLERANCES = ("opendss", "accurate")
 
+COMPILED_POLICIES = ("none", "ofo")
+"""Policies that the compiled engine has; all others run on the reference engine."""
+
 
 @dataclass(frozen=True, slots=True)
 class Engine:

@@ -13,6 +13,7 @@ from scenario_lib.learning.evaluation import EvaluationOptions, evaluate
 from scenario_lib.learning.policy_files import TrainingLibrary
 from scenario_lib.learning.training import training_library
 from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.simulation.engines import Engine
 
 
 def test_figures_are_those_of_the_library_and_do_not_depend_on_workers(
@@ -33,6 +34,20 @@ def test_figures_are_those_of_the_library_and_do_not_depend_on_workers(
     assert mine.figures is not None
     assert none.figures.batch_changes == 0 < mine.figures.batch_changes
     assert not np.isclose(none.figures.integral_pu_s, mine.figures.integral_pu_s)
+
+
+def test_both_engines_give_the_same_figures(library_path: Path, specs_dir: Path) -> None:
+    compiled, reference = (
+        evaluate(library_path, EvaluationOptions((), ("ofo",), 1, specs_dir, engine=Engine(name)))
+        for name in ("compiled", "reference")
+    )
+    assert compiled.warnings == reference.warnings == ()
+    found, wanted = compiled.scenarios[0].figures, reference.scenarios[0].figures
+    assert found is not None
+    assert wanted is not None
+    assert found.batch_changes == wanted.batch_changes > 0
+    assert found.integral_pu_s == pytest.approx(wanted.integral_pu_s, rel=1e-5, abs=1e-5)
+    assert found.violation_time_s == wanted.violation_time_s
 
 
 def test_a_policy_trained_on_the_library_is_refused(

@@ -87,7 +87,10 @@ def test_train_then_evaluate(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     code, out, _ = run(*asked, "--allow-shared-seeds", "--json", "--out", tmp_path / "compared", capsys=capsys)
     assert code == 0
     found = json.loads(out)
-    assert found["warnings"] == ["policy tiny was trained on 3 seeds (7, 2007, 6007) of this library"]
+    assert found["warnings"] == [
+        "policy tiny was trained on 3 seeds (7, 2007, 6007) of this library",
+        "tiny: on the reference engine, which alone has such controls",
+    ]
     assert [row["control"] for row in found["summary"]] == ["none", "tiny"]
     assert found["summary"][0]["removed_frac"] == 0.0
     assert "tiny" in (tmp_path / "compared" / "table.txt").read_text()
