@@ -10,10 +10,10 @@ from openg2g.metrics.voltage import compute_allbus_voltage_stats
 
 from scenario_lib.feeders.experiment import DURATION_S, Experiment
 from scenario_lib.scenario.model import Scenario
-from scenario_lib.simulation import datacenters
 from scenario_lib.simulation.assets import Assets
+from scenario_lib.simulation.datacenters import ScenarioDatacenter
 from scenario_lib.simulation.grid import ScenarioGrid
-from scenario_lib.simulation.policies import build_controllers
+from scenario_lib.simulation.rollout import build_simulation
 
 
 class PlainGrid(ScenarioGrid):
@@ -22,7 +22,7 @@ class PlainGrid(ScenarioGrid):
     _snapshot_bus_voltages = OpenDSSGrid._snapshot_bus_voltages
 
 
-class PlainDatacenter(datacenters.ScenarioDatacenter):
+class PlainDatacenter(ScenarioDatacenter):
     """openg2g's datacenter with its own server pool, which allocates anew every second."""
 
     _build_server_pool = OfflineDatacenter._build_server_pool
@@ -30,15 +30,15 @@ class PlainDatacenter(datacenters.ScenarioDatacenter):
 
 def plain_integral_pu_s(scenario: Scenario, experiment: Experiment, assets: Assets, policy: str) -> float:
     """Integral violation (pu s) of one rollout, as openg2g computes it."""
-    sites = datacenters.build_datacenters(scenario, experiment, assets)
-    for datacenter in sites.values():
+    simulation = build_simulation(scenario, experiment, assets, policy)
+    simulation.grid.__class__ = PlainGrid
+    for datacenter in simulation.datacenters.values():
         datacenter.__class__ = PlainDatacenter
-    grid = PlainGrid(experiment.feeder, scenario, DURATION_S)
-    for site in scenario.sites:
-        grid.attach_dc(sites[site.name], bus=site.bus, power_factor=experiment.datacenter.power_factor)
-    controllers = build_controllers(policy, scenario.sites, sites, grid, experiment, assets)
     coordinator = Coordinator(
-        datacenters=list(sites.values()), grid=grid, controllers=controllers, total_duration_s=DURATION_S
+        datacenters=list(simulation.datacenters.values()),
+        grid=simulation.grid,
+        controllers=simulation.controllers,
+        total_duration_s=DURATION_S,
     )
     log = coordinator.run()
     stats = compute_allbus_voltage_stats(log.grid_states, exclude_buses=experiment.feeder.exclude_buses)

@@ -31,13 +31,6 @@ class VoltageSource(Protocol):
         ...
 
 
-class Specification(Protocol):
-    """What a model specification must offer; openg2g's calls its label `model_label`, ours `label`."""
-
-    feasible_batch_sizes: tuple[int, ...]
-    itl_deadline_s: float
-
-
 @dataclass(frozen=True)
 class ObservationConfig:
     """What is observed, of which models.

@@ -1,5 +1,6 @@
 """Open a library, look at its records, and get their scenarios back: exactly, or not at all."""
 
+import json
 import operator
 import os
 from collections.abc import Iterator
@@ -167,8 +168,6 @@ class ScenarioLibrary:
         Raises:
             LibraryError: The library has none, or they are damaged.
         """
-        import json
-
         self.contents.require_unchanged(self.path / RESOLVED)
         table = read_table(self.path / RESOLVED, RESOLVED_SCHEMA)
         try:
@@ -178,8 +177,6 @@ class ScenarioLibrary:
         return numbers
 
     def _why_different(self, record: ScenarioRecord, drawn: dict[str, Any]) -> str:
-        import json
-
         try:
             stored = self.stored_numbers(record)
             difference = first_difference(json.loads(canonical_json(drawn)), stored) or "its stored digest was changed"
