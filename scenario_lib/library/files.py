@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from scenario_lib.errors import LibraryError
 from scenario_lib.feeders.canonical import canonical_json
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Raised when a change of the files would make older readers misread them."""
 
 METADATA = "metadata.json"

@@ -24,7 +24,7 @@ class DataDigests:
     """Digests of what rollouts read.
 
     Attributes:
-        circuit: The OpenDSS circuit's files.
+        circuit: The OpenDSS circuit's files, with the data files that they name.
         models: Power traces and fits of the models.
         training_trace: The training trace, in micro-watts.
         training_trace_params: The parameters that it is generated from.

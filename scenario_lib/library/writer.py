@@ -22,11 +22,8 @@ from scenario_lib.library.files import (
 )
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.library.record import RecordFields, RecordProof
+from scenario_lib.library.resolved import RESOLVED_SCHEMA
 from scenario_lib.library.traces import Array, write_traces
-
-RESOLVED_SCHEMA = pa.schema(
-    [("seed", pa.int64()), ("recipe", pa.string()), ("scenario_digest", pa.string()), ("resolved", pa.string())]
-)
 
 
 @dataclass(frozen=True, slots=True)

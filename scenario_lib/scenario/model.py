@@ -15,7 +15,6 @@ from scenario_lib.feeders.sites import Site
 from scenario_lib.scenario.curves import Array
 from scenario_lib.scenario.profiles import Profile
 
-
 DRAWN, STORED = "drawn", "stored numbers"
 """Where a scenario's numbers come from."""
 

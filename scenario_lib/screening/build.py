@@ -119,7 +119,7 @@ def _assemble(
     accepted = [choice for choice in chosen if choice.accepted]
     return NewLibrary(
         recipes=(recipe,),
-        records=tuple(new_record(choice, lines[choice.measured.seed], plan, recipe.id) for choice in accepted),
+        records=tuple(new_record(choice, lines[choice.measured.seed], plan, recipe) for choice in accepted),
         candidates=[candidate_row(choice, plan, recipe.id) for choice in chosen],
         screening=plan.criteria.to_dict(),
         versions=versions,

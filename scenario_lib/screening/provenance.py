@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from scenario_lib.feeders.circuit_files import circuit_digest
-from scenario_lib.library.recipe import DataDigests, Recipe
+from scenario_lib.library.recipe import DataDigests, Recipe, recipe_from_dict
 from scenario_lib.library.versions import versions
 from scenario_lib.screening.measure import MeasurePlan
 from scenario_lib.simulation.assets import assets_digest
@@ -12,7 +12,7 @@ from scenario_lib.simulation.training_trace import training_trace_recipe
 
 
 def recipe_of(plan: MeasurePlan) -> Recipe:
-    """The recipe of a build."""
+    """The recipe of a build, as a library gives it back: whole numbers that stand for floats are floats there."""
     trace = training_trace_recipe()
     data = DataDigests(
         circuit=circuit_digest(Path(plan.experiment.feeder.circuit)),
@@ -20,7 +20,7 @@ def recipe_of(plan: MeasurePlan) -> Recipe:
         training_trace=trace.digest,
         training_trace_params=trace.params,
     )
-    return Recipe(plan.experiment, plan.settings, data)
+    return recipe_from_dict(Recipe(plan.experiment, plan.settings, data).to_dict(), plan.experiment.name)
 
 
 def plan_record(plan: MeasurePlan, recipe: Recipe) -> dict[str, Any]:

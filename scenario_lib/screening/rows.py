@@ -4,6 +4,8 @@ from typing import Any
 
 from scenario_lib.errors import ReplayError
 from scenario_lib.library.candidates import CandidateRow
+from scenario_lib.library.inputs import inputs_digest
+from scenario_lib.library.recipe import Recipe
 from scenario_lib.library.record import RecordFields, RecordProof
 from scenario_lib.library.writer import NewRecord
 from scenario_lib.metrics.voltage import VoltageMeasures
@@ -58,7 +60,7 @@ def candidate_row(chosen: Chosen, plan: MeasurePlan, recipe_id: str) -> Candidat
     )
 
 
-def new_record(chosen: Chosen, line: JournalLine, plan: MeasurePlan, recipe_id: str) -> NewRecord:
+def new_record(chosen: Chosen, line: JournalLine, plan: MeasurePlan, recipe: Recipe) -> NewRecord:
     """The record of an accepted candidate.
 
     Raises:
@@ -89,7 +91,9 @@ def new_record(chosen: Chosen, line: JournalLine, plan: MeasurePlan, recipe_id: 
         bl_undervoltage_time_s=baseline.undervoltage_time_s,
         bl_overvoltage_time_s=baseline.overvoltage_time_s,
     )
-    proof = RecordProof(recipe_id, plan.engine.label, digest, *line.trace_digests)
+    engine = plan.engine.label
+    inputs = inputs_digest(recipe, engine, digest, scenario.training_run is not None)
+    proof = RecordProof(recipe.id, engine, digest, *line.trace_digests, inputs)
     return NewRecord(fields, proof, resolve(scenario))
 
 
