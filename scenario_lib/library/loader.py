@@ -56,9 +56,13 @@ class ScenarioLibrary:
         self.path = Path(path).resolve()
         self.from_numbers = from_numbers
         self._contents = read_contents(self.path)
-        self._resolved = ResolvedNumbers(self.path / RESOLVED, self._contents.require_unchanged)
+        self._resolved = ResolvedNumbers(self.path / RESOLVED, self._contents)
         if not self._contents.records:
             raise LibraryError(f"{self.path}: the library is empty; build one that accepts at least one scenario")
+        if from_numbers and not self._contents.digests:
+            raise LibraryError(
+                f"{self.path}: has no stored numbers, as scenario-lib did not write it; draw its scenarios"
+            )
         self._checked_traces: set[str] = set()
         if training_trace is not None:
             from scenario_lib.simulation.training_trace import training_trace_digest
@@ -89,8 +93,8 @@ class ScenarioLibrary:
     @cached_property
     def candidates(self) -> "pa.Table":
         """The candidates table, accepted or not, as an Arrow table; only libraries by scenario-lib have one."""
-        self.contents.require_unchanged(self.path / CANDIDATES)
-        return read_candidates(self.path / CANDIDATES)
+        with self.contents.unchanged(self.path / CANDIDATES) as stream:
+            return read_candidates(self.path / CANDIDATES, stream)
 
     def __len__(self) -> int:
         return len(self.scenarios)
@@ -156,9 +160,11 @@ class ScenarioLibrary:
         """The scenario of a record: drawn again from its seed and recipe, or made of its stored numbers.
 
         Either way its digest is compared with that of the scenario that was screened, and a scenario made of stored
-        numbers says so in its `origin`. What a rollout draws itself (server layout, noise, latencies) comes from the
-        sites' seeds, so it may still differ on another numpy. A library by openg2g's example has no digests; there
-        the draws that records repeat are all that is compared.
+        numbers says so in its `origin`. Such a scenario is exact, its rollouts need not be: server layout, noise,
+        latencies and the training trace are drawn when they run, from seeds, and the training trace is not compared
+        here. `validate --from-numbers --replay` says whether rollouts are still equal.
+
+        A library by openg2g's example has no digests; there the draws that records repeat are all that is compared.
 
         Args:
             record: One of this library.
@@ -172,7 +178,7 @@ class ScenarioLibrary:
         recipe = self.recipe_of(record)
         stored = self.from_numbers if from_numbers is None else from_numbers
         scenario = self._resolved_scenario(record) if stored else self._drawn_scenario(record, recipe)
-        if record.proof is not None and scenario.training_run is not None:
+        if not stored and record.proof is not None and scenario.training_run is not None:
             self._check_generated_trace(record.proof.recipe, recipe)
         self._compare_contract(record, scenario)
         return scenario

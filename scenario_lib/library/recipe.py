@@ -89,8 +89,17 @@ def located_experiment(recipe: Recipe, system: str | None = None) -> Experiment:
     Raises:
         InvalidSettingError: The feeder does not ship, and no file is given.
     """
+    circuit = source_experiment(recipe, system).feeder.circuit
+    return replace(recipe.experiment, feeder=replace(recipe.experiment.feeder, circuit=circuit))
+
+
+def source_experiment(recipe: Recipe, system: str | None = None) -> Experiment:
+    """What is here under the name of the recipe's experiment, which may have changed since; see `located_experiment`.
+
+    Raises:
+        InvalidSettingError: The feeder does not ship, and no file is given.
+    """
     name = recipe.experiment.name
     if system is None and name not in experiment_names():
         raise InvalidSettingError(f"the library is on feeder {name!r}, which does not ship; give its file as --system")
-    source = load_experiment(system or name)
-    return replace(recipe.experiment, feeder=replace(recipe.experiment.feeder, circuit=source.feeder.circuit))
+    return load_experiment(system or name)

@@ -3,15 +3,15 @@ seed no longer means the same draws."""
 
 import hashlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from scenario_lib.errors import LibraryError
-from scenario_lib.library.candidates import read_table
+from scenario_lib.library.contents import LibraryContents
 from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.library.tables import read_table
 from scenario_lib.scenario.canonical import scenario_digest, scenario_from_resolved
 from scenario_lib.scenario.model import Scenario
 
@@ -25,12 +25,12 @@ class ResolvedNumbers:
 
     Args:
         path: The file.
-        check: Called before the file is read; raises if it is not the one that was written.
+        contents: What the library's metadata says of it.
     """
 
-    def __init__(self, path: Path, check: Callable[[Path], None]) -> None:
+    def __init__(self, path: Path, contents: LibraryContents) -> None:
         self.path = path
-        self._check = check
+        self._contents = contents
         self._table: pa.Table | None = None
 
     def numbers(self, record: ScenarioRecord) -> dict[str, Any]:
@@ -88,8 +88,8 @@ class ResolvedNumbers:
 
     def _read(self) -> pa.Table:
         if self._table is None:
-            self._check(self.path)
-            self._table = read_table(self.path, RESOLVED_SCHEMA)
+            with self._contents.unchanged(self.path) as stream:
+                self._table = read_table(self.path, RESOLVED_SCHEMA, stream)
         return self._table
 
     def _error(self, record: ScenarioRecord, what: str) -> LibraryError:

@@ -108,8 +108,9 @@ def library_info(path: Path) -> LibraryInfo:
 def _reasons(path: Path, contents: LibraryContents) -> dict[str, int]:
     if not contents.digests:
         return {}
-    contents.require_unchanged(path / CANDIDATES)
-    return dict(Counter(read_candidates(path / CANDIDATES).column("reason").to_pylist()).most_common())
+    with contents.unchanged(path / CANDIDATES) as stream:
+        reasons = read_candidates(path / CANDIDATES, stream).column("reason").to_pylist()
+    return dict(Counter(reasons).most_common())
 
 
 def _spread(values: list[float]) -> Spread | None:
