@@ -26,7 +26,7 @@ from scenario_lib.screening.findings import Grade
 from scenario_lib.screening.validate import ReplayOptions, validate_library
 
 SEEDS = [7, 1007]
-CASES = int(os.environ.get("SCENARIO_LIB_CORRUPTIONS", "30"))
+CASES = int(os.environ.get("SCENARIO_LIB_CORRUPTIONS", "20"))
 FILES = [*DIGESTED, DIGESTS]
 
 
