@@ -89,7 +89,7 @@ def test_hostile_numbers_are_one_line_in_bounded_memory(library_path: Path, tmp_
     assert [name for name, _, _ in lines] == list(HOSTILE)
     assert all(bounded == "True" for _, _, bounded in lines), lines
     harmless = {name for name, outcome, _ in lines if outcome in ("HELD", "passed as good")}
-    assert harmless == {"a name nested a thousand times", "a screening of words"}, lines
+    assert harmless == {"a screening of words"}, lines
     assert not any("in lines" in outcome for _, outcome, _ in lines), lines
 
 

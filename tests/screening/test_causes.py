@@ -260,3 +260,13 @@ def test_the_recipe_of_a_build_is_the_one_that_is_read_back(library: Path) -> No
     tables = json.loads((library / "metadata.json").read_text())["recipes"][name]
     recipe: Recipe = recipe_from_dict(tables, "test")
     assert recipe.id == name == digest_of(tables)[:12]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("system", "ieee34"), ("v_min", 0.9), ("randomize_ramps", False), ("tvl_base", [])]
+)
+def test_a_config_that_openg2gs_loader_would_read_otherwise_is_found(library: Path, name: str, value: object) -> None:
+    edit_metadata(library, lambda metadata: metadata["config"].update({name: value}))
+    report = validated(library)
+    assert report.causes == (Cause.EDITED_RECIPE,)
+    assert f"metadata.json: config is not what its recipe says ({name}: found {value!r}" in report.findings[0].message
