@@ -34,6 +34,7 @@ class CandidateRow:
         *_margin: Distance to each threshold, negative where it is missed.
         t_control_start, t_control_end: Window around the baseline's violations (s).
         failed_stage, failed_step, failure: Where a candidate failed, at which second, and the message.
+        stratum: Name of the stratum that it was tried for; the file has the column only if there are any.
     """
 
     seed: int
@@ -69,6 +70,7 @@ class CandidateRow:
     scenario_digest: str | None
     recipe: str
     engine: str
+    stratum: str | None = None
 
 
 def _schema() -> pa.Schema:
@@ -81,20 +83,25 @@ def _schema() -> pa.Schema:
 
 
 CANDIDATES_SCHEMA = _schema()
+_PLAIN_SCHEMA = CANDIDATES_SCHEMA.remove(len(CANDIDATES_SCHEMA) - 1)
 
 
 def write_candidates(path: Path, rows: list[CandidateRow]) -> None:
     """Write the table; equal rows are equal bytes for one version of pyarrow."""
-    write_table(path, pa.Table.from_pylist([asdict(row) for row in rows], schema=CANDIDATES_SCHEMA))
+    schema = CANDIDATES_SCHEMA if any(row.stratum is not None for row in rows) else _PLAIN_SCHEMA
+    write_table(path, pa.Table.from_pylist([asdict(row) for row in rows], schema=schema))
 
 
 def read_candidates(path: Path) -> pa.Table:
-    """The candidates table.
+    """The candidates table, with a column `stratum` of nulls where the file has none.
 
     Raises:
         LibraryError: Missing or damaged.
     """
-    return read_table(path, CANDIDATES_SCHEMA)
+    table = read_table(path, CANDIDATES_SCHEMA, _PLAIN_SCHEMA)
+    if table.schema.equals(CANDIDATES_SCHEMA):
+        return table
+    return table.append_column(CANDIDATES_SCHEMA.field("stratum"), pa.nulls(len(table), pa.string()))
 
 
 def write_table(path: Path, table: pa.Table) -> None:
@@ -103,8 +110,8 @@ def write_table(path: Path, table: pa.Table) -> None:
         pq.write_table(table, stream, compression="NONE", row_group_size=_ROW_GROUP_ROWS)
 
 
-def read_table(path: Path, schema: pa.Schema) -> pa.Table:
-    """A Parquet file of a known schema.
+def read_table(path: Path, *schemas: pa.Schema) -> pa.Table:
+    """A Parquet file of a known schema, or of one of several.
 
     Raises:
         LibraryError: Missing, damaged, or of another schema.
@@ -113,6 +120,6 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
         table: Any = pq.read_table(path, use_threads=False)
     except (OSError, pa.ArrowException) as error:
         raise LibraryError(f"{path}: cannot be read ({error}); the library is damaged") from None
-    if not table.schema.equals(schema):
-        raise LibraryError(f"{path}: has columns {table.schema.names}; expected {schema.names}")
+    if not any(table.schema.equals(schema) for schema in schemas):
+        raise LibraryError(f"{path}: has columns {table.schema.names}; expected {schemas[0].names}")
     return table

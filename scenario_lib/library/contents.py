@@ -11,6 +11,7 @@ from scenario_lib.library.entries import parse_records
 from scenario_lib.library.files import DIGESTS, FORMAT_VERSION, METADATA, TRACES, read_json
 from scenario_lib.library.recipe import Recipe, recipe_from_dict
 from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.library.strata import Stratum, read_strata
 from scenario_lib.library.traces import TraceFile
 
 # None of them is in a library by openg2g's example: one that has any must prove itself.
@@ -25,6 +26,7 @@ class LibraryContents:
         config: The contract's `config`, as found.
         recipes: By identifier; a library without our keys has one, under "".
         digests: SHA-256 of the other files; empty for a library without our keys.
+        strata: What each recipe's candidates were screened by; one or more a recipe.
     """
 
     config: dict[str, Any]
@@ -34,6 +36,7 @@ class LibraryContents:
     versions: dict[str, str]
     reproducible: bool
     digests: dict[str, str]
+    strata: tuple[Stratum, ...]
 
     def require_unchanged(self, path: Path) -> None:
         """Compare a table with its digest before it is parsed; without digests there is nothing to compare.
@@ -86,6 +89,7 @@ def read_contents(path: Path) -> LibraryContents:
             versions=dict(metadata.get("versions", {})),
             reproducible=bool(metadata.get("reproducible", True)),
             digests=digests,
+            strata=read_strata(metadata, recipes, source),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, LibraryError | UnknownNameError):
