@@ -124,5 +124,6 @@ def _finish(result: BuildResult) -> None:
     if result.failed:
         sys.exit(EXIT_SOME_FAILED)
     if result.target_missed:
-        click.echo("fewer were accepted than asked for: the brake (--max-candidates) was reached", err=True)
+        short = "; ".join(result.shortfalls)
+        click.echo(f"fewer were accepted than asked for ({short}): the brake (--max-candidates) was reached", err=True)
         sys.exit(EXIT_TARGET_MISSED)
