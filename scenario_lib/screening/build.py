@@ -37,18 +37,26 @@ class BuildResult:
 
     Attributes:
         path: Where the library is.
-        chosen: All rows of the candidates table, in seed order.
-        shortfalls: Where fewer were accepted than asked for, such as "evening: 40 of 50 mixed".
+        screened: The strata, with the verdicts on their candidates.
         notice: Why the reference engine was taken though the compiled one was asked for; None if it was not.
         kept_existing: Nothing was accepted, so the library that was there stayed, and `path` is beside it.
     """
 
     path: Path
-    chosen: list[Chosen]
-    shortfalls: list[str]
+    screened: list[Screened]
     kept_existing: bool
     notice: str | None
     log: BuildLog
+
+    @property
+    def chosen(self) -> list[Chosen]:
+        """All rows of the candidates table, in seed order."""
+        return sorted((choice for part in self.screened for choice in part.chosen), key=lambda c: c.measured.seed)
+
+    @property
+    def shortfalls(self) -> list[str]:
+        """Where fewer were accepted than asked for, such as "evening: 40 of 50 mixed"."""
+        return [text for part in self.screened for text in part.shortfalls]
 
     @property
     def target_missed(self) -> bool:
@@ -111,8 +119,7 @@ def build_strata(
         workspace.journal.discard()
     return BuildResult(
         path=path,
-        chosen=sorted((choice for part in screened for choice in part.chosen), key=lambda c: c.measured.seed),
-        shortfalls=[text for part in screened for text in part.shortfalls],
+        screened=screened,
         kept_existing=path != workspace.target,
         notice=notice,
         log=log,
