@@ -60,7 +60,7 @@ def command(out: Path, **options: Any) -> None:
     started = time.monotonic()
     try:
         with tqdm(unit="candidate", dynamic_ncols=True, file=sys.stderr) as bar:
-            result = build_strata(strata, build, lambda progress: _show(bar, progress))
+            result = build_strata(strata, build, lambda progress: show_progress(bar, progress))
     except KeyboardInterrupt:
         click.echo(f"interrupted; what is finished is kept: the same command with --resume goes on ({out})", err=True)
         sys.exit(EXIT_INTERRUPTED)
@@ -96,7 +96,8 @@ def _with_options(tables: Tables, options: dict[str, Any]) -> Tables:
     return tables
 
 
-def _show(bar: Any, progress: Progress) -> None:
+def show_progress(bar: Any, progress: Progress) -> None:
+    """Move a progress bar of candidates."""
     bar.total = progress.total
     bar.set_postfix(accepted=progress.accepted, refresh=False)
     bar.update(progress.done - bar.n)

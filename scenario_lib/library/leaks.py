@@ -133,7 +133,7 @@ def _quantiles(distances: Array) -> dict[str, float]:
 
 def _closest(found: Nearest, first_seeds: list[int], second_seeds: list[int]) -> Iterator[Pair]:
     for position in np.argsort(found.distance, kind="stable")[:_CLOSEST_PAIRS]:
-        yield Pair(first_seeds[found.index[position]], second_seeds[position], float(found.distance[position]))
+        yield Pair(first_seeds[found.which[position]], second_seeds[position], float(found.distance[position]))
 
 
 def _counted(values: tuple[Any, ...]) -> str:

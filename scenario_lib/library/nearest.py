@@ -14,7 +14,7 @@ class Nearest(NamedTuple):
     """For each point: how far the nearest other one is (root mean square over the coordinates), and which it is."""
 
     distance: Array
-    index: NDArray[np.intp]
+    which: NDArray[np.intp]
 
 
 def nearest(points: Array, others: Array) -> Nearest:
@@ -40,4 +40,5 @@ def _nearest(points: Array, others: Array, among_themselves: bool) -> Nearest:
             squared[own, start + own] = np.inf
         found[start : start + rows] = np.argmin(squared, axis=1)
     # Exact, where the difference of large products above is not: equal points are at distance 0.
-    return Nearest(np.sqrt(np.mean((points - others[found]) ** 2, axis=1)), found)
+    coordinates = max(1, points.shape[1])
+    return Nearest(np.linalg.norm(points - others[found], axis=1) / np.sqrt(coordinates), found)

@@ -50,11 +50,11 @@ def _overlay(scenario: Scenario) -> Iterator[tuple[str, float]]:
 def _site(site: Site) -> Iterator[tuple[str, float]]:
     for model in site.models:
         yield f"{site.name}.{model.label}.batch_log2", math.log2(model.initial_batch_size)
-    # All models of a site ramp together.
-    first = site.models[0]
-    yield f"{site.name}.ramps", float(len(first.ramps))
-    for index, ramp in enumerate(first.ramps):
-        yield f"{site.name}.ramp[{index}].fraction", ramp.target_replicas / first.replicas
+    # All models of a site ramp together; the one with most replicas tells best by how much.
+    largest = max(site.models, key=lambda model: model.replicas)
+    yield f"{site.name}.ramps", float(len(largest.ramps))
+    for index, ramp in enumerate(largest.ramps):
+        yield f"{site.name}.ramp[{index}].fraction", ramp.target_replicas / largest.replicas
         yield f"{site.name}.ramp[{index}].t_start_s", ramp.t_start_s
         yield f"{site.name}.ramp[{index}].duration_s", ramp.t_end_s - ramp.t_start_s
 
