@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.screening.build import BuildResult
+from scenario_lib.screening.criteria import ScreeningCriteria
 from scenario_lib.screening.request import BuildOptions
 from scenario_lib.screening.reselect import SelectionReport, run_selection, select_again
 from scenario_lib.screening.stored_strata import StoredStratum, stored_strata
@@ -59,9 +60,7 @@ def command(library: Path, out: Path | None, run: bool, as_json: bool, **options
 
 
 def _thresholds(options: dict[str, Any]) -> dict[str, float]:
-    names = ("min_recovery_frac", "max_recovery_frac", "min_baseline_integral", "min_baseline_integral_over")
-    names += ("max_baseline_integral", "max_always_min")
-    return {name: options[name] for name in names if options[name] is not None}
+    return {name: options[name] for name in ScreeningCriteria().to_dict() if options.get(name) is not None}
 
 
 def _run(library: Path, stored: list[StoredStratum], out: Path, options: dict[str, Any]) -> None:
