@@ -7,16 +7,13 @@ null.
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import BinaryIO, get_args, get_type_hints
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from scenario_lib.errors import LibraryError
-from scenario_lib.library.files import replacing
+from scenario_lib.library.tables import read_table, write_table
 
 _ARROW_TYPES = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
-_ROW_GROUP_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +31,6 @@ class CandidateRow:
         *_margin: Distance to each threshold, negative where it is missed.
         t_control_start, t_control_end: Window around the baseline's violations (s).
         failed_stage, failed_step, failure: Where a candidate failed, at which second, and the message.
-        stratum: Name of the stratum that it was tried for; the file has the column only if there are any.
     """
 
     seed: int
@@ -70,7 +66,6 @@ class CandidateRow:
     scenario_digest: str | None
     recipe: str
     engine: str
-    stratum: str | None = None
 
 
 def _schema() -> pa.Schema:
@@ -83,43 +78,17 @@ def _schema() -> pa.Schema:
 
 
 CANDIDATES_SCHEMA = _schema()
-_PLAIN_SCHEMA = CANDIDATES_SCHEMA.remove(len(CANDIDATES_SCHEMA) - 1)
 
 
 def write_candidates(path: Path, rows: list[CandidateRow]) -> None:
     """Write the table; equal rows are equal bytes for one version of pyarrow."""
-    schema = CANDIDATES_SCHEMA if any(row.stratum is not None for row in rows) else _PLAIN_SCHEMA
-    write_table(path, pa.Table.from_pylist([asdict(row) for row in rows], schema=schema))
+    write_table(path, pa.Table.from_pylist([asdict(row) for row in rows], schema=CANDIDATES_SCHEMA))
 
 
-def read_candidates(path: Path) -> pa.Table:
-    """The candidates table, with a column `stratum` of nulls where the file has none.
+def read_candidates(path: Path, stream: BinaryIO | None = None) -> pa.Table:
+    """The candidates table; see `read_table`.
 
     Raises:
         LibraryError: Missing or damaged.
     """
-    table = read_table(path, CANDIDATES_SCHEMA, _PLAIN_SCHEMA)
-    if table.schema.equals(CANDIDATES_SCHEMA):
-        return table
-    return table.append_column(CANDIDATES_SCHEMA.field("stratum"), pa.nulls(len(table), pa.string()))
-
-
-def write_table(path: Path, table: pa.Table) -> None:
-    """Parquet without compression, whose bytes would depend on the compressor at hand."""
-    with replacing(path) as stream:
-        pq.write_table(table, stream, compression="NONE", row_group_size=_ROW_GROUP_ROWS)
-
-
-def read_table(path: Path, *schemas: pa.Schema) -> pa.Table:
-    """A Parquet file of a known schema, or of one of several.
-
-    Raises:
-        LibraryError: Missing, damaged, or of another schema.
-    """
-    try:
-        table: Any = pq.read_table(path, use_threads=False)
-    except (OSError, pa.ArrowException) as error:
-        raise LibraryError(f"{path}: cannot be read ({error}); the library is damaged") from None
-    if not any(table.schema.equals(schema) for schema in schemas):
-        raise LibraryError(f"{path}: has columns {table.schema.names}; expected {schemas[0].names}")
-    return table
+    return read_table(path, CANDIDATES_SCHEMA, stream)

@@ -24,7 +24,7 @@ class DataDigests:
     """Digests of what rollouts read.
 
     Attributes:
-        circuit: The OpenDSS circuit's files.
+        circuit: The OpenDSS circuit's files, with the data files that they name.
         models: Power traces and fits of the models.
         training_trace: The training trace, in micro-watts.
         training_trace_params: The parameters that it is generated from.
@@ -96,8 +96,17 @@ def located_experiment(recipe: Recipe, system: str | None = None) -> Experiment:
     Raises:
         InvalidSettingError: The feeder does not ship, and no file is given.
     """
+    circuit = source_experiment(recipe, system).feeder.circuit
+    return replace(recipe.experiment, feeder=replace(recipe.experiment.feeder, circuit=circuit))
+
+
+def source_experiment(recipe: Recipe, system: str | None = None) -> Experiment:
+    """What is here under the name of the recipe's experiment, which may have changed since; see `located_experiment`.
+
+    Raises:
+        InvalidSettingError: The feeder does not ship, and no file is given.
+    """
     name = recipe.experiment.name
     if system is None and name not in experiment_names():
         raise InvalidSettingError(f"the library is on feeder {name!r}, which does not ship; give its file as --system")
-    source = load_experiment(system or name)
-    return replace(recipe.experiment, feeder=replace(recipe.experiment.feeder, circuit=source.feeder.circuit))
+    return load_experiment(system or name)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from scenario_lib.feeders.canonical import canonical_json, file_digest
-from scenario_lib.library.candidates import CandidateRow, write_candidates, write_table
+from scenario_lib.library.candidates import CandidateRow, write_candidates
 from scenario_lib.library.config import config_of
 from scenario_lib.library.files import (
     CANDIDATES,
@@ -22,12 +22,10 @@ from scenario_lib.library.files import (
 )
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.library.record import RecordFields, RecordProof
+from scenario_lib.library.resolved import RESOLVED_SCHEMA
 from scenario_lib.library.strata import Stratum
+from scenario_lib.library.tables import write_table
 from scenario_lib.library.traces import Array, write_traces
-
-RESOLVED_SCHEMA = pa.schema(
-    [("seed", pa.int64()), ("recipe", pa.string()), ("scenario_digest", pa.string()), ("resolved", pa.string())]
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,8 +135,9 @@ def library_info(path: Path) -> LibraryInfo:
 def _rows(path: Path, contents: LibraryContents) -> list[dict[str, Any]]:
     if not contents.digests:
         return []
-    contents.require_unchanged(path / CANDIDATES)
-    rows: list[dict[str, Any]] = read_candidates(path / CANDIDATES).select(["reason", "recipe"]).to_pylist()
+    with contents.unchanged(path / CANDIDATES) as stream:
+        table = read_candidates(path / CANDIDATES, stream)
+    rows: list[dict[str, Any]] = table.select(["reason", "recipe"]).to_pylist()
     return rows
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from scenario_lib.feeders.circuit_files import circuit_digest
-from scenario_lib.library.recipe import DataDigests, Recipe
+from scenario_lib.library.recipe import DataDigests, Recipe, recipe_from_dict
 from scenario_lib.library.versions import versions
 from scenario_lib.screening.criteria import KINDS
 from scenario_lib.screening.measure import MeasurePlan
@@ -15,7 +15,10 @@ from scenario_lib.simulation.training_trace import training_trace_recipe
 
 
 def recipe_of(plan: MeasurePlan, stratum: str | None = None) -> Recipe:
-    """The recipe of a build, or of one stratum of it."""
+    """The recipe of a build, or of one stratum of it.
+
+    It is as a library gives it back: whole numbers that stand for floats are floats there.
+    """
     trace = training_trace_recipe()
     data = DataDigests(
         circuit=circuit_digest(Path(plan.experiment.feeder.circuit)),
@@ -23,7 +26,7 @@ def recipe_of(plan: MeasurePlan, stratum: str | None = None) -> Recipe:
         training_trace=trace.digest,
         training_trace_params=trace.params,
     )
-    return Recipe(plan.experiment, plan.settings, data, stratum)
+    return recipe_from_dict(Recipe(plan.experiment, plan.settings, data, stratum).to_dict(), plan.experiment.name)
 
 
 def plan_record(plan: MeasurePlan, recipe: Recipe) -> dict[str, Any]:

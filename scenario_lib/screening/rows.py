@@ -4,6 +4,7 @@ from typing import Any
 
 from scenario_lib.errors import ReplayError
 from scenario_lib.library.candidates import CandidateRow
+from scenario_lib.library.inputs import inputs_digest
 from scenario_lib.library.record import RecordFields, RecordProof
 from scenario_lib.library.writer import NewRecord
 from scenario_lib.metrics.voltage import VoltageMeasures
@@ -57,7 +58,6 @@ def candidate_row(chosen: Chosen, screened: Screened) -> CandidateRow:
         scenario_digest=measured.scenario_digest,
         recipe=screened.recipe_id,
         engine=plan.engine.label,
-        stratum=screened.stratum.name,
     )
 
 
@@ -92,7 +92,9 @@ def new_record(chosen: Chosen, line: JournalLine, screened: Screened) -> NewReco
         bl_undervoltage_time_s=baseline.undervoltage_time_s,
         bl_overvoltage_time_s=baseline.overvoltage_time_s,
     )
-    proof = RecordProof(screened.recipe_id, plan.engine.label, digest, *line.trace_digests)
+    engine = plan.engine.label
+    inputs = inputs_digest(screened.recipe, engine, digest, scenario.training_run is not None)
+    proof = RecordProof(screened.recipe_id, engine, digest, *line.trace_digests, inputs)
     return NewRecord(fields, proof, resolve(scenario))
 
 

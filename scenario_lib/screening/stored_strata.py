@@ -10,7 +10,6 @@ from scenario_lib.library.contents import LibraryContents, read_contents
 from scenario_lib.library.files import CANDIDATES
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.library.record import ScenarioRecord
-from scenario_lib.library.strata import Stratum, hull
 from scenario_lib.library.traces import Array
 from scenario_lib.screening.assemble import Known
 from scenario_lib.screening.criteria import ScreeningCriteria
@@ -54,12 +53,13 @@ def stored_strata(path: Path, thresholds: Mapping[str, float], specs_dir: Path |
     contents = read_contents(path)
     if not contents.digests:
         raise LibraryError(f"{path}: has no candidates table to select from: written by openg2g's example")
-    contents.require_unchanged(path / CANDIDATES)
+    with contents.unchanged(path / CANDIDATES) as stream:
+        table = read_candidates(path / CANDIDATES, stream)
     rows: dict[str, list[CandidateRow]] = {}
-    for row in read_candidates(path / CANDIDATES).to_pylist():
+    for row in table.to_pylist():
         rows.setdefault(row["recipe"], []).append(CandidateRow(**row))
     criteria = {
-        name: ScreeningCriteria(**{**_screening(contents, name), **thresholds})  # type: ignore[arg-type]
+        name: ScreeningCriteria(**{**contents.screening_of(name), **thresholds})  # type: ignore[arg-type]
         for name in rows
     }
     plans = {
@@ -84,17 +84,9 @@ def _stored(contents: LibraryContents, name: str, plan: MeasurePlan, rows: list[
     return StoredStratum(stratum, recipe, name, lines, records)
 
 
-def _screening(contents: LibraryContents, recipe: str) -> dict[str, int | float]:
-    return hull(_of_recipe(contents, recipe))
-
-
-def _of_recipe(contents: LibraryContents, recipe: str) -> list[Stratum]:
-    return [stratum for stratum in contents.strata if stratum.recipe == recipe]
-
-
 def _quota(contents: LibraryContents, recipe: str) -> Quota | None:
     """The quota that the stratum was built for; a recipe of several libraries has none in common."""
-    quotas = [stratum.quota for stratum in _of_recipe(contents, recipe)]
+    quotas = [stratum.quota for stratum in contents.strata if stratum.recipe == recipe]
     return Quota(**quotas[0]) if len(quotas) == 1 and quotas[0] else None
 
 

@@ -40,7 +40,7 @@ FOUR_ACCEPTED = {
 
 def digests_of(library: Path) -> dict[str, str]:
     metadata = json.loads((library / "metadata.json").read_text())
-    stable = {key: metadata[key] for key in ("config", "format_version", "reproducible", "screening", "scenarios")}
+    stable = {key: metadata[key] for key in ("config", "reproducible", "screening", "scenarios")}
     contents = {
         "metadata": canonical_json({**stable, "recipes": sorted(metadata["recipes"])}),
         "candidates": canonical_json(_table(library / "candidates.parquet")),

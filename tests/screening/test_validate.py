@@ -13,10 +13,11 @@ from scenario_lib.pipelines.cli import main
 from scenario_lib.errors import InvalidSettingError, LibraryError
 from scenario_lib.execution.tasks import Failure, Outcome
 from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.recipe import located_experiment
 from scenario_lib.library.traces import trace_digest, write_traces
 from scenario_lib.metrics.voltage import VoltageMeasures
 from scenario_lib.scenario.settings import RandomizationSettings
-from scenario_lib.screening import build, replay
+from scenario_lib.screening import build, conditions, replay
 from scenario_lib.screening.build import build_library
 from scenario_lib.screening.criteria import ScreeningCriteria
 from scenario_lib.screening.findings import Grade
@@ -102,7 +103,8 @@ def test_an_edited_recipe_is_found_for_every_record(library: Path) -> None:
     edit_metadata(library, edit)
     grade, found = messages(library)
     assert grade is Grade.DIFFERS
-    assert [("params.pv_scale" in message) for message in found] == [True, True]
+    assert [("params.pv_scale" in message) for message in found] == [False, True, True]
+    assert "is not what its identifier says; it was edited" in found[0]
 
 
 def test_a_flipped_byte_of_a_trace_names_file_and_trace(library: Path) -> None:
@@ -264,7 +266,7 @@ def test_other_specs_are_named_as_the_likely_cause(library: Path, replays) -> No
 
 def test_other_versions_are_named_as_the_likely_cause(library: Path, replays, monkeypatch) -> None:
     replays(library, {1900: 1e-13})
-    monkeypatch.setattr(replay, "versions", lambda: {**ScenarioLibrary(library).contents.versions, "numpy": "9.9"})
+    monkeypatch.setattr(conditions, "versions", lambda: {**ScenarioLibrary(library).contents.versions, "numpy": "9.9"})
     grade, found = messages(library, records=1)
     assert grade is Grade.WITHIN_TOLERANCE
     assert found[0].startswith(f"{library}: versions are not those that built it (numpy: found '9.9', expected '")
@@ -316,8 +318,10 @@ def test_a_library_cannot_name_a_file_as_its_feeder(library: Path) -> None:
             tables["experiment"]["feeder"]["name"] = "/tmp/elsewhere/experiment.toml"
 
     edit_metadata(library, edit)
+    assert messages(library, records=1)[0] is Grade.DIFFERS
+    (recipe,) = ScenarioLibrary(library).recipes.values()
     with pytest.raises(InvalidSettingError, match="does not ship"):
-        validate_library(library, ReplayOptions(records=1))
+        located_experiment(recipe)
 
 
 # --- replays for real
@@ -331,8 +335,9 @@ def test_a_real_replay_is_equal_bit_for_bit_but_where_a_value_was_changed(librar
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("differs: seed 2007: the ofo trace first differs at second 1900 (replayed ")
     assert lines[0].endswith("largest difference 1e-09 pu^2")
-    assert lines[1] == f"DIFFERS - {library}: 2 records drawn again, 2 replayed"
-    assert len(lines) == 2, "everything else is equal, seed 7 in both traces"
+    assert lines[1] == "likely cause: an edited record"
+    assert lines[2] == f"DIFFERS - {library}: 2 records drawn again, 2 replayed; 1 identical, 1 different"
+    assert len(lines) == 3, "everything else is equal, seed 7 in both traces"
 
 
 def test_the_library_of_openg2gs_example_replays_on_its_own_specs(capsys) -> None:
