@@ -21,18 +21,18 @@ from scenario_lib.simulation.engines import Engine
 
 PLAN = MeasurePlan(load_experiment("ieee13"), RandomizationSettings(), ScreeningCriteria(), engine=Engine("reference"))
 
-# Of the format's first version; versions, and the headers of file formats, are left out.
+# Of the builds before there were strata; versions, and the headers of file formats, are left out.
 SAME = {
     "resolved": "75a7549b06374554764e00baa57f0dec581464637dff2e97c55051e46b53972a",
     "traces": "278455f9db6def35c405e55f91c24b58078e8a9f5aa18c8ac66e5cdbaf6f625e",
 }
 TWELVE = {
-    "metadata": "b7166102ddd8f08aca57d96776dee85591386ea7525183729eae68af7b0420cd",
+    "metadata": "48a6a4c1934ae6b65dfd9b21251205489f1a25e521638f649af66d9cc2fb682f",
     "candidates": "2a825b0a004855a2b2cc4ca6edbae7ae2059b11120f1542dcf60914ab30172b1",
     **SAME,
 }
 FOUR_ACCEPTED = {
-    "metadata": "d78621a661f7dedc0afda68033e52114c3198b1580b69f3863cd279586d508a7",
+    "metadata": "a8f72b86c9383879ab51a5c2ec87f74551d417680b75b89a7f88410198e03da4",
     "candidates": "86472ebfaaea97ee1f10a6bc814cb93a6c75cca15d9773aea4286dfd8cae9c4b",
     **SAME,
 }
