@@ -54,19 +54,15 @@ def entries_of(library: ScenarioLibrary) -> list[Entry]:
             f"{library.path}: has no digests, so that its records cannot be proven, and cannot be taken into another "
             f"library; build them again from its settings: scenario-lib build --config RECIPE --seeds {seeds}"
         )
-    records = {_key(record): record for record in library}
+    records = {(record.seed, proof_of(record).recipe): record for record in library}
     rows = [CandidateRow(**row) for row in library.candidates.to_pylist()]
-    entries = [Entry(library, row, records.get((row.seed, row.recipe)) if row.accepted else None) for row in rows]
-    if sum(row.accepted for row in rows) != len(records) or any(e.row.accepted and not e.record for e in entries):
+    accepted = {(row.seed, row.recipe): row.scenario_digest for row in rows if row.accepted}
+    if accepted != {key: proof_of(record).scenario_digest for key, record in records.items()}:
         raise LibraryError(f"{library.path / CANDIDATES}: accepted rows are not the records of {METADATA}")
     for name in {row.recipe for row in rows}:
         if name not in library.recipes or library.recipes[name].id != name:
             raise LibraryError(f"{library.path / METADATA}: recipe {name!r} is not there, or was edited")
-    return entries
-
-
-def _key(record: ScenarioRecord) -> SeedAndRecipe:
-    return (record.seed, proof_of(record).recipe)
+    return [Entry(library, row, records.get((row.seed, row.recipe)) if row.accepted else None) for row in rows]
 
 
 def proof_of(record: ScenarioRecord) -> RecordProof:
