@@ -245,7 +245,9 @@ class _State:
         while self._seeds and self._seeds[0] in self._lines:
             self._selection.add(self._lines[self._seeds.popleft()].measured)
         accepted, total = self._selection.accepted, self._request.goal.total
-        self._running.tally.show(self._finished if total is None else min(accepted, total), accepted)
+        # Seeds beyond the last one needed may have been under way; they count for nothing.
+        accepted = accepted if total is None else min(accepted, total)
+        self._running.tally.show(self._finished if total is None else accepted, accepted)
 
 
 def _measure(stratum: PlannedStratum, options: BuildOptions, state: _State) -> None:

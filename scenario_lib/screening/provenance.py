@@ -47,6 +47,8 @@ def build_record(strata: Sequence[PlannedStratum], recipes: Sequence[Recipe]) ->
     if strata[0].name is None:
         return records[0]
     # Without its first seed a journal could be resumed under strata that deal the seeds otherwise.
-    firsts = [next(stratum.request.seed_order()) for stratum in strata]
-    parts = [{**record, "first_seed": first} for record, first in zip(records, firsts, strict=True)]
-    return {"strata": parts, "versions": versions()}
+    parts = {
+        str(stratum.name): {**record, "first_seed": next(stratum.request.seed_order())}
+        for stratum, record in zip(strata, records, strict=True)
+    }
+    return {"strata": list(parts), "stratum": parts, "versions": versions()}
