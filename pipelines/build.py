@@ -9,7 +9,7 @@ import click
 from tqdm import tqdm
 
 from scenario_lib.errors import DataFileError, InvalidSettingError
-from scenario_lib.screening.build import BuildResult, Progress, build_strata
+from scenario_lib.screening.build import BuildResult, build_strata
 from scenario_lib.screening.plan_recipes import MeasureOptions, planned
 from scenario_lib.screening.recipe_file import Tables, read_recipe_tables, with_overlay, with_request, with_setting
 from scenario_lib.screening.recipe_strata import NamedRecipe, parse_strata
@@ -18,7 +18,7 @@ from scenario_lib.screening.summary import summary_lines
 from scenario_lib.simulation.engines import Engine
 
 from .engine_options import engine_options
-from .options import jobs_option, name_and_value, parse_seeds, specs_dir_option, timeout_option
+from .options import jobs_option, name_and_value, parse_seeds, show_progress, specs_dir_option, timeout_option
 
 EXIT_NOTHING_ACCEPTED = 5
 EXIT_SOME_FAILED = 6
@@ -94,13 +94,6 @@ def _with_options(tables: Tables, options: dict[str, Any]) -> Tables:
     if any(value is not None for value in request.values()):
         tables = with_request(tables, request)
     return tables
-
-
-def show_progress(bar: Any, progress: Progress) -> None:
-    """Move a progress bar of candidates."""
-    bar.total = progress.total
-    bar.set_postfix(accepted=progress.accepted, refresh=False)
-    bar.update(progress.done - bar.n)
 
 
 def _finish(result: BuildResult) -> None:

@@ -15,8 +15,8 @@ from scenario_lib.screening.request import BuildOptions
 from scenario_lib.screening.reselect import SelectionReport, run_selection, select_again
 from scenario_lib.screening.stored_strata import StoredStratum, stored_strata
 
-from .build import EXIT_INTERRUPTED, EXIT_NOTHING_ACCEPTED, EXIT_SOME_FAILED, show_progress
-from .options import jobs_option, json_option, overwrite_option, specs_dir_option, timeout_option
+from .build import EXIT_INTERRUPTED, EXIT_NOTHING_ACCEPTED, EXIT_SOME_FAILED
+from .options import jobs_option, json_option, overwrite_option, show_progress, specs_dir_option, timeout_option
 
 EXIT_NEEDS_RUN = 9
 

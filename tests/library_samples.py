@@ -83,6 +83,19 @@ def write_sample(folder: Path, pairs: list[tuple[Recipe, list[int]]]) -> Path:
     return folder
 
 
+def write_rows(folder: Path, rows: list[CandidateRow], recipe: Recipe, versions: dict[str, str] | None = None) -> Path:
+    """A library whose candidates table has these rows, and whose records are the accepted ones."""
+    records = tuple(sample_record(row.seed, recipe) for row in rows if row.accepted)
+    digests = {record.fields.seed: record.proof.scenario_digest for record in records}
+    told = [
+        replace(row, scenario_digest=row.scenario_digest or digests.get(row.seed), recipe=recipe.id) for row in rows
+    ]
+    library = NewLibrary((recipe,), records, told, SCREENING, versions or {"numpy": np.__version__}, True)
+    folder.mkdir()
+    write_library(folder, library, (sample_traces(record.fields.seed) for record in records))
+    return folder
+
+
 def edit_metadata(library: Path, edit: Callable[[dict[str, Any]], None]) -> None:
     """Edit `metadata.json` as someone would who also corrects its digest."""
     metadata = json.loads((library / METADATA).read_text())
