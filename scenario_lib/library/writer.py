@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from scenario_lib.feeders.canonical import canonical_json, file_digest
 from scenario_lib.library.candidates import CandidateRow, write_candidates
-from scenario_lib.library.config import config_of
+from scenario_lib.library.config import CONFIG_BANDS, config_of
 from scenario_lib.library.files import (
     CANDIDATES,
     DIGESTED,
@@ -99,9 +99,7 @@ def _write_resolved(path: Path, records: tuple[NewRecord, ...]) -> None:
 
 
 def _metadata(library: NewLibrary) -> dict[str, Any]:
-    bands = {
-        name: library.screening[name] for name in ("min_recovery_frac", "max_recovery_frac", "min_baseline_integral")
-    }
+    bands = {name: library.screening[name] for name in CONFIG_BANDS}
     if len(library.recipes) == 1:
         config = config_of(library.recipes[0], len(library.candidates), bands)
     else:
