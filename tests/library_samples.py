@@ -66,11 +66,14 @@ def sample_row(seed: int, accepted: bool, recipe: str = "") -> CandidateRow:
 def write_sample(folder: Path, pairs: list[tuple[Recipe, list[int]]]) -> Path:
     """A library of the records that pairs of a recipe and its seeds mean, and one more candidate that was rejected."""
     records = [sample_record(seed, recipe) for recipe, seeds in pairs for seed in seeds]
-    rows = [sample_row(record.fields.seed, True, record.proof.recipe) for record in records]
+    rows = [
+        replace(sample_row(record.fields.seed, True, record.proof.recipe), scenario_digest=record.proof.scenario_digest)
+        for record in records
+    ]
     library = NewLibrary(
         recipes=tuple(recipe for recipe, _ in pairs),
         records=tuple(records),
-        candidates=[*rows, sample_row(999_007, False)],
+        candidates=[*rows, sample_row(999_007, False, pairs[0][0].id)],
         screening=SCREENING,
         versions={"numpy": np.__version__},
         reproducible=True,

@@ -14,6 +14,7 @@ from scenario_lib.library.entries import parse_records
 from scenario_lib.library.files import DIGESTS, FORMAT_VERSION, METADATA, TRACES, read_json
 from scenario_lib.library.recipe import Recipe, recipe_from_dict
 from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.library.strata import Stratum, hull, read_strata
 from scenario_lib.library.traces import TraceFile, identity
 
 # None of them is in a library by openg2g's example: one that has any must prove itself.
@@ -28,6 +29,7 @@ class LibraryContents:
         config: The contract's `config`, as found.
         recipes: By identifier; a library without our keys has one, under "".
         digests: SHA-256 of the other files; empty for a library without our keys.
+        strata: What each recipe's candidates were screened by; one or more a recipe.
     """
 
     config: dict[str, Any]
@@ -37,6 +39,11 @@ class LibraryContents:
     versions: dict[str, str]
     reproducible: bool
     digests: dict[str, str]
+    strata: tuple[Stratum, ...]
+
+    def screening_of(self, recipe: str) -> dict[str, int | float]:
+        """The criteria that the candidates of one recipe were screened by; their hull, if by several."""
+        return hull(stratum for stratum in self.strata if stratum.recipe == recipe)
 
     @contextmanager
     def unchanged(self, path: Path) -> Iterator[BinaryIO]:
@@ -113,6 +120,7 @@ def _read(path: Path) -> LibraryContents:
             versions=dict(metadata.get("versions", {})),
             reproducible=bool(metadata.get("reproducible", True)),
             digests=digests,
+            strata=read_strata(metadata, recipes, source),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, LibraryError | UnknownNameError):

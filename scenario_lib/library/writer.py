@@ -23,6 +23,7 @@ from scenario_lib.library.files import (
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.library.record import RecordFields, RecordProof
 from scenario_lib.library.resolved import RESOLVED_SCHEMA
+from scenario_lib.library.strata import Stratum
 from scenario_lib.library.tables import write_table
 from scenario_lib.library.traces import Array, write_traces
 
@@ -49,6 +50,7 @@ class NewLibrary:
         screening: The criteria of the screening, by name.
         versions: Versions of what the figures depend on.
         reproducible: False if a row was decided by something that need not happen again, such as a timeout.
+        strata: What each recipe's candidates were screened by, where one `screening` cannot say it for all.
     """
 
     recipes: tuple[Recipe, ...]
@@ -57,6 +59,7 @@ class NewLibrary:
     screening: dict[str, float]
     versions: dict[str, str]
     reproducible: bool
+    strata: tuple[Stratum, ...] = ()
 
 
 def write_library(folder: Path, library: NewLibrary, traces: Iterable[tuple[Array, Array]]) -> None:
@@ -108,6 +111,7 @@ def _metadata(library: NewLibrary) -> dict[str, Any]:
         "reproducible": library.reproducible,
         "versions": library.versions,
         "screening": library.screening,
+        **({"strata": [asdict(stratum) for stratum in library.strata]} if library.strata else {}),
         "recipes": {recipe.id: recipe.to_dict() for recipe in library.recipes},
         "proofs": [asdict(record.proof) for record in library.records],
         "scenarios": [asdict(record.fields) for record in library.records],

@@ -118,7 +118,8 @@ def _replay_record(replay: _Replay, index: int) -> list[Finding]:
     if asked == own:
         return _compare_exactly(record, baseline, ofo)
     screened = simulator(scenario, experiment, assets, own).run("ofo")
-    criteria = ScreeningCriteria(**replay.library.contents.screening)  # type: ignore[arg-type]
+    screening = replay.library.contents.screening_of("" if record.proof is None else record.proof.recipe)
+    criteria = ScreeningCriteria(**screening)  # type: ignore[arg-type]
     return [_compare_engines(record, (baseline, ofo), screened, criteria)]
 
 
