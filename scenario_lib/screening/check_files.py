@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import compress
 from pathlib import Path
+from typing import Any
 
 from scenario_lib.errors import LibraryError
 from scenario_lib.feeders.canonical import canonical_json, file_digest, first_difference
@@ -43,12 +44,12 @@ def _damage(file: Path, digest: str | None) -> str | None:
 
 
 def _check_config(library: ScenarioLibrary) -> Iterator[Finding]:
-    """The contract's `config` repeats the one recipe for openg2g's loader; one of several recipes has no such config."""
+    """The contract's `config` repeats the recipe for openg2g's loader; with several recipes there is no such config."""
     config = library.config
     if len(library.recipes) != 1 or "randomize_kwargs" not in config:
         return
     (recipe,) = library.recipes.values()
-    bands = {name: config.get(name) for name in CONFIG_BANDS}
+    bands: dict[str, Any] = {name: config.get(name) for name in CONFIG_BANDS}
     expected = json.loads(canonical_json(config_of(recipe, config.get("n_candidates", 0), bands)))
     change = first_difference(config, expected)
     if change:

@@ -24,16 +24,16 @@ class ValidationReport:
     Attributes:
         records: Records in the library.
         replayed: Records whose rollouts were run again.
-        from_numbers: Scenarios were made of stored numbers; nothing was drawn.
         verdicts: One per record, in their order.
+        from_numbers: Scenarios were made of stored numbers; nothing was drawn.
     """
 
     path: Path
     records: int
     replayed: int
-    from_numbers: bool
     findings: tuple[Finding, ...]
-    verdicts: tuple[RecordVerdict, ...]
+    verdicts: tuple[RecordVerdict, ...] = ()
+    from_numbers: bool = False
 
     @property
     def grade(self) -> Grade:
@@ -66,9 +66,9 @@ def validate_library(path: Path, options: ReplayOptions) -> ValidationReport:
         path=library.path,
         records=len(library),
         replayed=len(replayed),
-        from_numbers=options.from_numbers,
         findings=tuple(findings),
         verdicts=_verdicts(library, replayed, findings),
+        from_numbers=options.from_numbers,
     )
 
 
