@@ -44,7 +44,7 @@ def _damage(file: Path, digest: str | None) -> str | None:
 
 
 def _check_config(library: ScenarioLibrary) -> Iterator[Finding]:
-    """The contract's `config` repeats the recipe for openg2g's loader; with several recipes there is no such config."""
+    """The contract's `config` repeats the one recipe for openg2g's loader; that of several recipes does not."""
     config = library.config
     if len(library.recipes) != 1 or "randomize_kwargs" not in config:
         return
