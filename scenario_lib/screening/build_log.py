@@ -42,6 +42,9 @@ class BuildLog:
         )
 
 
+_LISTS = ("cpu_features", "blas")
+
+
 def machine() -> dict[str, Any]:
     """Facts about this machine; the last bits of a rollout depend on its processor's features and BLAS kernel."""
     simd = np.show_config(mode="dicts")["SIMD Extensions"]
@@ -73,7 +76,8 @@ def built_on(library: Path) -> dict[str, Any]:
     except LibraryError:
         return {}
     found = log.get("machine") if isinstance(log, dict) else None
-    return found if isinstance(found, dict) else {}
+    facts = found if isinstance(found, dict) else {}
+    return {name: fact for name, fact in facts.items() if name not in _LISTS or isinstance(fact, list)}
 
 
 def _now() -> str:
