@@ -20,9 +20,10 @@ CANDIDATES = "candidates.parquet"
 RESOLVED = "resolved.parquet"
 DIGESTS = "digests.json"
 BUILD_LOG = "build-log.json"
+REPORT = "report.html"
 
 DIGESTED = (METADATA, TRACES, CANDIDATES, RESOLVED)
-"""Files that are equal, byte for byte, whenever inputs and versions are; the build log is not."""
+"""Files that are equal, byte for byte, whenever inputs and versions are; the build log and the page are not listed."""
 
 _LARGEST_JSON_BYTES = 2 * 1024**3
 
