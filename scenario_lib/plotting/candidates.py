@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from scenario_lib.feeders.experiment import DURATION_S
 from scenario_lib.plotting.style import ACCEPTED, GREY, KINDS, house_style, legend_beside, new_figure
@@ -40,6 +41,7 @@ def plot_verdicts(columns: CandidateColumns) -> Figure:
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.margins(x=0.08)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("candidates")
     legend_beside(axes)
     return figure
@@ -110,6 +112,7 @@ def plot_windows(columns: CandidateColumns) -> Figure:
         coverage.fill_between(seconds, inside / np.count_nonzero(kept), step="post", color=ACCEPTED.colour, alpha=0.5)
     lengths.set_xlabel("length of the control window (s)")
     lengths.set_ylabel("scenarios")
+    lengths.yaxis.set_major_locator(MaxNLocator(integer=True))
     lengths.set_xlim(0, DURATION_S)
     coverage.set_xlabel("time (s)")
     coverage.set_ylabel("inside the window")

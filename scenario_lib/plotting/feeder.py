@@ -9,13 +9,16 @@ from matplotlib.figure import Figure
 
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.feeder import Feeder, Limits
-from scenario_lib.plotting.style import BLACK, GREY, house_style, legend_beside, new_figure, series_look
+from scenario_lib.plotting.style import BLACK, GREY, house_style, new_figure, series_look
+from scenario_lib.scenario.curves import Array
 from scenario_lib.simulation.rollout import Rollout
 from scenario_lib.simulation.topology import Topology, read_topology
 
 _HEIGHT_INCHES = 4.6
-_MOST_NAMES = 45
-"""Buses whose names still fit; on larger feeders only those of sites, PV systems and loads are written."""
+_NAME_POINTS, _CHARACTER_POINTS = 8.5, 5.6
+_NAME_OFFSETS_POINTS = ((7, 6), (7, -12), (-22, 6), (-22, -12))
+_MAP_POINTS = (430.0, 290.0)
+"""Size of the map, roughly: enough to see which names would lie on each other."""
 
 
 @house_style()
@@ -49,7 +52,7 @@ def plot_feeder(
     axes.set_axis_off()
     axes.margins(0.06)
     if axes.get_legend_handles_labels()[0]:
-        legend_beside(axes, anchor=1.16 if voltages is not None else 1.01)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4)
     return figure
 
 
@@ -118,10 +121,20 @@ def _draw_elements(axes: Any, topology: Topology, experiment: Experiment) -> set
 
 
 def _write_names(axes: Any, topology: Topology, marked: set[str]) -> None:
-    every = len(topology.positions) <= _MOST_NAMES
-    for bus, place in topology.positions.items():
-        if every or bus in marked:
-            axes.annotate(bus, place, xytext=(7, 6), textcoords="offset points", fontsize=8.5)
+    """Write the names that fit, those of sites, PV systems and loads first."""
+    buses = sorted(topology.positions, key=lambda bus: bus not in marked)
+    places = np.array([topology.positions[bus] for bus in buses])
+    size = np.where(np.ptp(places, axis=0) > 0, np.ptp(places, axis=0), 1.0)
+    taken: list[tuple[Array, Array]] = []
+    for bus, spot in zip(buses, (places - places.min(axis=0)) / size * _MAP_POINTS, strict=True):
+        for offset in _NAME_OFFSETS_POINTS:
+            low = spot + offset
+            high = np.add(low, (_CHARACTER_POINTS * len(bus) + 4, _NAME_POINTS))
+            if all(np.any(high < other_low) or np.any(other_high < low) for other_low, other_high in taken):
+                taken.append((low, high))
+                place = topology.positions[bus]
+                axes.annotate(bus, place, xytext=offset, textcoords="offset points", fontsize=_NAME_POINTS)
+                break
 
 
 def _scatter(axes: Any, topology: Topology, buses: Sequence[str], **look: Any) -> Any:

@@ -107,6 +107,6 @@ def new_figure(height_inches: float) -> Figure:
     return Figure(figsize=(WIDTH_INCHES, height_inches), layout=ConstrainedLayoutEngine(h_pad=0.09))
 
 
-def legend_beside(axes: Any, anchor: float = 1.01, **options: Any) -> None:
+def legend_beside(axes: Any, **options: Any) -> None:
     """A legend to the right of the axes, where it hides nothing."""
-    axes.legend(loc="upper left", bbox_to_anchor=(anchor, 1.04), borderaxespad=0.0, handlelength=2.6, **options)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.04), borderaxespad=0.0, handlelength=2.6, **options)

@@ -27,7 +27,7 @@ def difficulty_section(facts: LibraryFacts) -> Iterator[Section]:
     caption = (
         "Right: more to fix. Up: OFO fixes more of it. Dotted: thresholds of the screening. Ticks at the bottom: "
         "candidates that the baseline alone ruled out, so OFO was not simulated; recoveries below -25% are drawn at "
-        f"that edge. {quiet} candidates without any violation are not shown."
+        f"that edge. Not shown, because they have no violation: {quiet}."
     )
     figure = plot_difficulty(columns, facts.contents.screening)
     yield Section("Difficulty", pictures=(Picture("difficulty", figure, alt, caption),))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from scenario_lib.errors import ScenarioLibError
+from scenario_lib.errors import MissingDataError, ScenarioLibError
+from scenario_lib.feeders.bus_coordinates import FILE_NAME
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.recipe import located_experiment
 from scenario_lib.plotting.candidates import plot_verdicts
@@ -16,7 +17,7 @@ from scenario_lib.reporting.choose import asked_records, telling_records
 from scenario_lib.reporting.library_facts import LibraryFacts, library_facts
 from scenario_lib.reporting.page import Page, Picture, Section, Table
 from scenario_lib.reporting.provenance import provenance_section, verdict_text
-from scenario_lib.reporting.scenario_parts import PlayOptions, scenario_parts
+from scenario_lib.reporting.scenario_parts import READING, PlayOptions, scenario_parts
 from scenario_lib.reporting.text import counted, percent, percent_spread, spread
 from scenario_lib.screening.criteria import Reason
 
@@ -60,7 +61,7 @@ def library_page(path: Path, seeds: Sequence[int] = (), options: PlayOptions | N
     ]
     if facts.library is not None:
         chosen = asked or telling_records(facts.library)
-        sections.append(Section("Scenarios", parts=scenario_parts(facts.library, chosen, options)))
+        sections.append(Section("Scenarios", (READING,), parts=scenario_parts(facts.library, chosen, options)))
     return Page(f"Scenario library on {systems}", _lead(facts), (*sections, provenance_section(facts)))
 
 
@@ -118,6 +119,9 @@ def _feeders(facts: LibraryFacts, options: PlayOptions) -> Iterator[Section]:
         try:
             experiment = located_experiment(recipe, options.system)
             figure = plot_feeder(experiment)
+        except MissingDataError:
+            text.append(f"{name} is not drawn: no {FILE_NAME} (columns bus, x, y) lies beside its circuit.")
+            continue
         except ScenarioLibError as error:
             text.append(f"{name} is not drawn: {error}")
             continue

@@ -29,13 +29,22 @@ class PlayOptions:
     system: str | None = None
 
 
+READING = (
+    "Lines of voltages: the lowest and the highest of all bus-phases; filled: outside the limits, which are dotted. "
+    "Shaded: the control window. A model's power is its mean at the batch size in use times its GPUs. Batch lines are "
+    "moved apart a little where they would hide each other. Maps show, without control, of each bus the voltage of "
+    "the hour that is farthest from the middle of the band."
+)
+"""How the pictures of all parts are read."""
+
+
 def scenario_parts(library: ScenarioLibrary, chosen: Chosen, options: PlayOptions) -> tuple[Section, ...]:
     """One part a record; where it cannot be played, the part says why."""
     return tuple(_part(library, record, why, options) for record, why in chosen)
 
 
 def _part(library: ScenarioLibrary, record: ScenarioRecord, why: str, options: PlayOptions) -> Section:
-    title = f"Seed {record.seed}: {why}"
+    title = f"Seed {record.seed} ({why})"
     table = _facts(record)
     try:
         played = play_record(library, record, options.specs_dir, options.system)
@@ -78,11 +87,7 @@ def _hour(played: RecordRollouts) -> Picture:
         f"batch sizes between {batches.min()} and {batches.max()}. The control window from "
         f"{record.t_control_start} to {record.t_control_end} s is shaded."
     )
-    caption = (
-        "Lines: lowest and highest voltage of all bus-phases; filled: outside the limits (dotted). Shaded: the control "
-        "window. A model's power is its mean at the batch size in use times its GPUs. Batch lines are moved apart a "
-        "little where they would hide each other."
-    )
+    caption = f"The hour of seed {record.seed}, without control and under OFO."
     return Picture(f"scenario-{record.index}-{record.seed}", plot_played(played), alt, caption)
 
 
@@ -100,5 +105,5 @@ def _map(played: RecordRollouts) -> list[Picture]:
         f"{limits.v_min_pu:g} to {limits.v_max_pu:g} pu{': ' + ', '.join(outside[:12]) if outside else ''}"
         f"{' and others' if len(outside) > 12 else ''}."
     )
-    caption = "Without control: of each bus, the voltage of the hour that is farthest from the middle of the band."
+    caption = f"Where seed {record.seed} leaves the band without control."
     return [Picture(f"map-{record.index}-{record.seed}", figure, alt, caption)]

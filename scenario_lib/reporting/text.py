@@ -7,6 +7,8 @@ import numpy as np
 DASH = "-"
 """What stands where there is no figure."""
 
+_UNBROKEN = "\u00a0"
+
 
 def percent(value: float | None) -> str:
     """A part as per cent; a dash where there is none."""
@@ -18,7 +20,7 @@ def number(value: float | None, unit: str = "") -> str:
     if value is None or not np.isfinite(value):
         return DASH
     text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-    return f"{text} {unit}".rstrip()
+    return f"{text}{_UNBROKEN}{unit}" if unit else text
 
 
 def spread(values: Iterable[float], unit: str = "") -> str:
