@@ -17,7 +17,7 @@ from scenario_lib.simulation.topology import Topology, read_topology
 _HEIGHT_INCHES = 4.6
 _NAME_POINTS, _CHARACTER_POINTS = 8.5, 5.6
 _NAME_OFFSETS_POINTS = ((7, 6), (7, -12), (-22, 6), (-22, -12))
-_MAP_POINTS = (430.0, 290.0)
+_MAP_POINTS = (400.0, 230.0)
 """Size of the map, roughly: enough to see which names would lie on each other."""
 
 

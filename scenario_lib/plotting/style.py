@@ -1,7 +1,8 @@
 """How all figures look: one palette that the colour-blind can read, and never colour alone.
 
-The colours are those of Okabe and Ito, "Color Universal Design" (2008), https://jfly.uni-koeln.de/color/, with their
-yellow darkened, which would vanish on white. Whatever is told apart by colour also differs by marker or line style.
+The colours are those of Okabe and Ito, "Color Universal Design" (2008), https://jfly.uni-koeln.de/color/, with a
+brown for their yellow, which would vanish on white. Whatever is told apart by colour also differs by
+marker or line style.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 BLACK, GREY = "#000000", "#5f5f5f"
-ORANGE, SKY, GREEN, YELLOW = "#e69f00", "#56b4e9", "#009e73", "#b8a600"
+ORANGE, SKY, GREEN, BROWN = "#e69f00", "#56b4e9", "#009e73", "#7b3f00"
 BLUE, VERMILLION, PURPLE = "#0072b2", "#d55e00", "#cc79a7"
 
 WIDTH_INCHES = 9.0
@@ -62,7 +63,7 @@ class Look:
 KINDS = {
     "under": Look(BLUE, "-", "v"),
     "over": Look(VERMILLION, "--", "^"),
-    "mixed": Look(GREEN, "-.", "D"),
+    "mixed": Look(PURPLE, "-.", "D"),
 }
 """Kinds of violation: the marker points to the limit that is broken."""
 
@@ -73,7 +74,7 @@ SERIES = (
     Look(PURPLE, (0, (5, 1, 1, 1)), "D"),
     Look(SKY, (0, (8, 1.5)), "v"),
     Look(VERMILLION, (0, (3, 1, 1, 1, 1, 1)), "P"),
-    Look(YELLOW, (0, (2, 2)), "X"),
+    Look(BROWN, (0, (2, 2)), "X"),
     Look(BLACK, (0, (8, 2, 2, 2)), "*"),
 )
 """Looks of anything that is counted: models, sites, libraries, controls."""

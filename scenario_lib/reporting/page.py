@@ -20,7 +20,7 @@ class Picture:
     """A figure with what those read who do not see it.
 
     Attributes:
-        name: Of its files, and its anchor; letters, digits and hyphens.
+        name: Of its files, and the end of its anchor; letters, digits and hyphens.
         alt: What it shows, with the figures that matter.
         caption: How to read it.
     """
