@@ -13,6 +13,8 @@ _COMMANDS = {
     "info": "What a library holds: kinds, recovery, windows, recipe, versions.",
     "report": "A library, or an evaluation of policies, as a page to look at (extra 'plot').",
     "compare": "Several libraries side by side, as a page (extra 'plot').",
+    "diff": "What changed from one library to another.",
+    "nightly": "Build, validate, compare with the last good night, publish: for cron.",
     "show": "One drawn scenario as JSON.",
     "train": "A policy by PPO on a library (extra 'train').",
     "evaluate": "Policies beside no control, a rule and OFO on a held-out library.",
