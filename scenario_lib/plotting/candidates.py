@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from scenario_lib.feeders.experiment import DURATION_S
-from scenario_lib.plotting.style import ACCEPTED, GREY, KINDS, house_style, legend_beside, new_figure
+from scenario_lib.plotting.figures import new_figure
+from scenario_lib.plotting.style import ACCEPTED, GREY, KINDS, house_style, legend_beside
 from scenario_lib.screening.candidate_columns import CandidateColumns
 
 LOWEST_RECOVERY = -0.25

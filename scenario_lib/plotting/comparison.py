@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from scenario_lib.plotting.style import GREY, KINDS, house_style, legend_beside, new_figure, series_look
+from scenario_lib.plotting.figures import new_figure
+from scenario_lib.plotting.style import GREY, KINDS, house_style, legend_beside, series_look
 from scenario_lib.scenario.curves import Array
 from scenario_lib.screening.candidate_columns import CandidateColumns
 

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from scenario_lib.plotting.style import ACCEPTED, REJECTED, house_style, new_figure
+from scenario_lib.plotting.figures import new_figure
+from scenario_lib.plotting.style import ACCEPTED, REJECTED, house_style
 from scenario_lib.scenario.curves import Array
 from scenario_lib.screening.draws import Draws, gap_by_chance, largest_gap
 

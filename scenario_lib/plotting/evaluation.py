@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from scenario_lib.plotting.style import control_looks, house_style, legend_beside, new_figure
+from scenario_lib.plotting.figures import new_figure
+from scenario_lib.plotting.style import control_looks, house_style, legend_beside
 from scenario_lib.scenario.curves import Array
 
 

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.feeder import Feeder, Limits
-from scenario_lib.plotting.style import BLACK, GREY, house_style, new_figure, series_look
+from scenario_lib.plotting.figures import new_figure
+from scenario_lib.plotting.style import BLACK, GREY, house_style, series_look
 from scenario_lib.scenario.curves import Array
 from scenario_lib.simulation.rollout import Rollout
 from scenario_lib.simulation.topology import Topology, read_topology

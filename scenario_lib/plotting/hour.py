@@ -7,8 +7,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from scenario_lib.feeders.feeder import Limits
+from scenario_lib.plotting.figures import new_figure
 from scenario_lib.plotting.panels import draw_batches, draw_envelope, draw_limits, envelope, hour_axis, mark_window
-from scenario_lib.plotting.style import control_looks, legend_beside, new_figure
+from scenario_lib.plotting.style import control_looks, legend_beside
 from scenario_lib.simulation.rollout import Rollout
 
 KW_PER_W = 1e-3

@@ -11,15 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib import style
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 BLACK, GREY = "#000000", "#5f5f5f"
 ORANGE, SKY, GREEN, BROWN = "#e69f00", "#56b4e9", "#009e73", "#7b3f00"
 BLUE, VERMILLION, PURPLE = "#0072b2", "#d55e00", "#cc79a7"
-
-WIDTH_INCHES = 9.0
-"""Width of every figure: its text is as tall as that of the page at laptop width."""
 
 _SETTINGS = {
     "figure.facecolor": "white",
@@ -101,11 +96,6 @@ def control_looks(controls: Iterable[str]) -> dict[str, Look]:
         others = len(looks.keys() - _CONTROLS.keys())
         looks[control] = _CONTROLS.get(control) or _OTHER_CONTROLS[others % len(_OTHER_CONTROLS)]
     return looks
-
-
-def new_figure(height_inches: float) -> Figure:
-    """An empty figure of the house's width."""
-    return Figure(figsize=(WIDTH_INCHES, height_inches), layout=ConstrainedLayoutEngine(h_pad=0.09))
 
 
 def legend_beside(axes: Any, **options: Any) -> None:

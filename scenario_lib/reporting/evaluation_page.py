@@ -26,7 +26,7 @@ def evaluation_page(folder: Path) -> Page:
     evaluation = read_evaluation(folder)
     n = evaluation.summary[0]["scenarios"]
     best = max(evaluation.summary, key=lambda row: -np.inf if row["removed_frac"] is None else row["removed_frac"])
-    lead = f"{len(evaluation.controls)} controls over the same {n} scenarios"
+    lead = f"{', '.join(evaluation.controls)} over the same {n} scenarios"
     if best["removed_frac"] is not None:
         lead += f"; {best['control']} removes most of the violation, {percent(best['removed_frac'])}"
     sections = [_means(evaluation), _trade_off(evaluation), _every_scenario(evaluation), _spreads(evaluation)]

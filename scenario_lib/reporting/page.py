@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from scenario_lib.errors import MissingDataError
 from scenario_lib.library.files import replacing
-from scenario_lib.plotting.export import png_bytes, svg_bytes
+from scenario_lib.plotting.figures import png_bytes, svg_bytes
 
 
 @dataclass(frozen=True, slots=True)

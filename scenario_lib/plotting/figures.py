@@ -1,4 +1,4 @@
-"""Figures as bytes, equal whenever the figures are and matplotlib is the same."""
+"""New figures, and figures as bytes: equal whenever the figures are and matplotlib is the same."""
 
 import io
 import re
@@ -7,14 +7,30 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from scenario_lib.plotting.style import house_style
+
+_WIDTH_INCHES = 9.0
+"""Width of every figure: its text is as tall as that of the page at laptop width."""
 
 _PNG_DPI = 150
 
 # Coordinates along paths, in points: hundredths are finer than any screen, and half the size.
 _PATH_LINE = re.compile(rb"^[MLCQz][^\n]*$", re.M)
 _LONG_NUMBER = re.compile(rb"(\.\d\d)\d+")
+
+
+class NotebookFigure(Figure):
+    """A figure that a notebook shows; plain figures are shown only where pyplot has been loaded."""
+
+    def _repr_png_(self) -> bytes:
+        return png_bytes(self)
+
+
+def new_figure(height_inches: float) -> Figure:
+    """An empty figure of the house's width."""
+    return NotebookFigure(figsize=(_WIDTH_INCHES, height_inches), layout=ConstrainedLayoutEngine(h_pad=0.09))
 
 
 def svg_bytes(figure: Figure) -> bytes:

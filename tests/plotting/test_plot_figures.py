@@ -6,9 +6,9 @@ import matplotlib
 import numpy as np
 from rollout_samples import sample_rollout
 
-from scenario_lib.plotting.export import png_bytes, svg_bytes
+from scenario_lib.plotting.figures import new_figure, png_bytes, svg_bytes
 from scenario_lib.plotting.rollout import plot_rollout
-from scenario_lib.plotting.style import house_style, new_figure
+from scenario_lib.plotting.style import house_style
 
 
 def test_equal_figures_are_equal_bytes_whatever_the_users_settings() -> None:
@@ -16,6 +16,10 @@ def test_equal_figures_are_equal_bytes_whatever_the_users_settings() -> None:
     with matplotlib.rc_context({"svg.hashsalt": "another", "font.size": 4, "savefig.dpi": 30, "svg.fonttype": "none"}):
         assert svg_bytes(plot_rollout(sample_rollout())) == svg
         assert png_bytes(plot_rollout(sample_rollout())) == png
+
+
+def test_a_notebook_shows_a_figure() -> None:
+    assert plot_rollout(sample_rollout(seconds=5))._repr_png_().startswith(b"\x89PNG")
 
 
 def test_an_svg_holds_no_date_no_program_and_no_long_numbers() -> None:
