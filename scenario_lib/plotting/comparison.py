@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from scenario_lib.plotting.figures import new_figure
-from scenario_lib.plotting.style import GREY, KINDS, house_style, legend_beside, series_look
+from scenario_lib.plotting.style import GREY, KINDS, house_style, legend_beside, legend_inches, series_look, shortened
 from scenario_lib.scenario.curves import Array
 from scenario_lib.screening.candidate_columns import CandidateColumns
 
@@ -24,7 +24,7 @@ def plot_acceptance(libraries: Mapping[str, CandidateColumns]) -> Figure:
     for label, shares, look in _verdict_shares(libraries):
         axes.barh(range(len(libraries)), shares, left=left, label=label, **look)
         left += shares
-    axes.set_yticks(range(len(libraries)), list(libraries))
+    axes.set_yticks(range(len(libraries)), map(shortened, libraries))
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, 1)
@@ -51,7 +51,7 @@ def _verdict_shares(libraries: Mapping[str, CandidateColumns]) -> list[tuple[str
 @house_style()
 def plot_distributions(libraries: Mapping[str, CandidateColumns]) -> Figure:
     """Which part of each library's scenarios lies at or below a baseline integral, recovery, or window length."""
-    figure = new_figure(3.2)
+    figure = new_figure(max(3.2, legend_inches(len(libraries)) + 0.6))
     integral, recovery, window = figure.subplots(1, 3, sharey=True)
     for position, (name, columns) in enumerate(libraries.items()):
         look = {"color": series_look(position).colour, "linestyle": series_look(position).line, "label": name}

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from scenario_lib.plotting.figures import new_figure
-from scenario_lib.plotting.style import control_looks, house_style, legend_beside
+from scenario_lib.plotting.style import control_looks, house_style, legend_beside, legend_inches, shortened
 from scenario_lib.scenario.curves import Array
 
 
@@ -19,7 +19,7 @@ def plot_trade_off(removed: Mapping[str, float], throughput: Mapping[str, float]
         removed: Control to the part of the integral violation that it removes.
         throughput: Control to its throughput relative to the largest batches.
     """
-    figure = new_figure(3.8)
+    figure = new_figure(max(3.8, legend_inches(len(removed)) + 0.6))
     axes = figure.add_subplot()
     for control, look in control_looks(removed).items():
         if np.isfinite(removed[control]) and np.isfinite(throughput[control]):
@@ -43,7 +43,7 @@ def plot_scenario_integrals(integrals: Mapping[str, Array], labels: Sequence[str
         integrals: Control to its integral of each scenario, shape (n,); NaN where a rollout failed.
         labels: Of the scenarios, shape (n,).
     """
-    figure = new_figure(3.8)
+    figure = new_figure(max(3.8, legend_inches(len(integrals)) + 0.6))
     axes = figure.add_subplot()
     first = next(iter(integrals.values()))
     order = np.argsort(np.nan_to_num(first, nan=np.inf), kind="stable")
@@ -105,7 +105,7 @@ def _draw_boxes(axes: Any, title: str, of_control: Mapping[str, Array]) -> None:
                 capprops=box,
                 medianprops={**box, "linewidth": 3.0},
             )
-    axes.set_yticks(range(len(of_control)), list(of_control))
+    axes.set_yticks(range(len(of_control)), map(shortened, of_control))
     axes.set_ylim(len(of_control) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
     axes.set_title(title)

@@ -2,6 +2,7 @@
 
 import io
 import re
+import warnings
 from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -20,6 +21,9 @@ _PNG_DPI = 150
 _PATH_LINE = re.compile(rb"^[MLCQz][^\n]*$", re.M)
 _LONG_NUMBER = re.compile(rb"(\.\d\d)\d+")
 
+# An SVG repeats its texts in comments, where XML forbids these.
+_CONTROL_CHARACTERS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+
 
 class NotebookFigure(Figure):
     """A figure that a notebook shows; plain figures are shown only where pyplot has been loaded."""
@@ -37,6 +41,7 @@ def svg_bytes(figure: Figure) -> bytes:
     """The figure as SVG, with no date, and text as outlines, so that it looks the same wherever it is opened."""
     FigureCanvasSVG(figure)
     svg = _saved(figure, "svg", metadata={"Date": None, "Creator": None})
+    svg = _CONTROL_CHARACTERS.sub(b"", svg)
     return _PATH_LINE.sub(lambda line: _LONG_NUMBER.sub(rb"\1", line[0]), svg)
 
 
@@ -49,5 +54,8 @@ def png_bytes(figure: Figure) -> bytes:
 @house_style()
 def _saved(figure: Figure, kind: str, **options: Any) -> bytes:
     stream = io.BytesIO()
-    figure.savefig(stream, format=kind, **options)
+    with warnings.catch_warnings():
+        # A name in a script that the font lacks is drawn as boxes; the page beside has it as text.
+        warnings.filterwarnings("ignore", "Glyph .* missing")
+        figure.savefig(stream, format=kind, **options)
     return stream.getvalue()

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from scenario_lib.feeders.feeder import Limits
 from scenario_lib.plotting.figures import new_figure
 from scenario_lib.plotting.panels import draw_batches, draw_envelope, draw_limits, envelope, hour_axis, mark_window
-from scenario_lib.plotting.style import control_looks, legend_beside
+from scenario_lib.plotting.style import control_looks, legend_beside, legend_inches, shortened
 from scenario_lib.simulation.rollout import Rollout
 
 KW_PER_W = 1e-3
@@ -28,11 +28,17 @@ def zone_columns(rollout: Rollout, zones: Mapping[str, Sequence[str]]) -> dict[s
     return {title: members for title, members in columns.items() if members}
 
 
-def figure_with_rows(n_zones: int, others: int) -> tuple[Figure, list[list[Any]]]:
-    """A figure, and its axes by row: zones two a row (one alone has it all), then so many rows of one."""
-    zone_rows = -(-n_zones // 2)
-    figure = new_figure(_ROW_INCHES * (zone_rows + others) + 0.5)
-    grid = figure.add_gridspec(zone_rows + others, 2)
+def figure_with_rows(n_zones: int, legends: Sequence[int]) -> tuple[Figure, list[list[Any]]]:
+    """A figure, and its axes by row: zones two a row (one alone has it all), then rows of one.
+
+    Args:
+        n_zones: Voltage panels.
+        legends: Entries of the legend of each row of one, which may need a higher row.
+    """
+    zone_rows, others = -(-n_zones // 2), len(legends)
+    heights = [_ROW_INCHES] * zone_rows + [max(_ROW_INCHES, legend_inches(entries)) for entries in legends]
+    figure = new_figure(sum(heights) + 0.5)
+    grid = figure.add_gridspec(zone_rows + others, 2, height_ratios=heights)
     places = [grid[0, :]] if n_zones == 1 else [grid[index // 2, index % 2] for index in range(n_zones)]
     zones = [figure.add_subplot(place) for place in places]
     rows = [zones[2 * row : 2 * row + 2] for row in range(zone_rows)]
@@ -48,7 +54,7 @@ def draw_voltages(
         for rollout in rollouts:
             look = control_looks([rollout.policy])[rollout.policy]
             draw_envelope(axes, envelope(rollout.voltages_pu[:, members]), limits, look, _label(rollout.policy))
-        axes.set_title(f"{title}: lowest and highest voltage")
+        axes.set_title(f"{shortened(title)}: lowest and highest voltage")
     draw_limits(panels, limits)
     for row in rows:
         row[0].set_ylabel("voltage (pu)")

@@ -31,7 +31,7 @@ def plot_rollout(
         zones: Zone to its buses, such as a feeder's `zones`; one voltage panel for each.
     """
     columns = zone_columns(rollout, zones or {})
-    figure, rows = figure_with_rows(len(columns), others=2)
+    figure, rows = figure_with_rows(len(columns), legends=(len(rollout.model_labels), len(rollout.site_names)))
     draw_voltages(rows[:-2], [rollout], columns, limits or Limits())
     draw_batch_row(rows[-2][0], rollout)
     _draw_site_power(rows[-1][0], rollout)

@@ -48,7 +48,8 @@ def plot_played(played: RecordRollouts) -> Figure:
     """Voltages by zone, batch sizes under OFO, power by model, and PV systems and loads; the control window shaded."""
     feeder, record = played.experiment.feeder, played.record
     columns = zone_columns(played.baseline, feeder.zones)
-    figure, rows = figure_with_rows(len(columns), others=3)
+    n_models, n_elements = len(played.ofo.model_labels), len(played.scenario.pv_systems) + len(played.scenario.tvl)
+    figure, rows = figure_with_rows(len(columns), legends=(n_models, n_models + 3, n_elements))
     draw_voltages(rows[:-3], [played.baseline, played.ofo], columns, played.experiment.limits)
     draw_batch_row(rows[-3][0], played.ofo)
     _draw_power_by_model(rows[-2][0], played)

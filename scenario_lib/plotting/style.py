@@ -39,6 +39,10 @@ _SETTINGS = {
 }
 
 
+_MOST_CHARACTERS = 31
+"""Names come from files of whoever, and may be as long as they like."""
+
+
 @contextmanager
 def house_style() -> Iterator[None]:
     """The settings, around a block or as a decorator; what a user's matplotlibrc says does not matter inside."""
@@ -81,8 +85,10 @@ REJECTED = Look(ORANGE, (0, (4, 1.5)), "x")
 
 
 def series_look(position: int) -> Look:
-    """The look of the series at a position; looks repeat after eight."""
-    return SERIES[position % len(SERIES)]
+    """The look of the series at a position; colours repeat after eight, then with other lines and markers."""
+    round_, place = divmod(position, len(SERIES))
+    other = SERIES[(place + round_) % len(SERIES)]
+    return Look(SERIES[place].colour, other.line, other.marker)
 
 
 _CONTROLS = {"none": BASELINE, "ofo": OFO}
@@ -98,6 +104,19 @@ def control_looks(controls: Iterable[str]) -> dict[str, Look]:
     return looks
 
 
+def shortened(name: str) -> str:
+    """A name that fits beside a figure: the middle of a long one is left out."""
+    kept = (_MOST_CHARACTERS - 1) // 2
+    return name if len(name) <= _MOST_CHARACTERS else f"{name[:kept]}…{name[-kept:]}"
+
+
+def legend_inches(entries: int) -> float:
+    """Height (inches) of axes that a legend of so many entries fits beside."""
+    return 0.2 + 0.19 * entries
+
+
 def legend_beside(axes: Any, **options: Any) -> None:
     """A legend to the right of the axes, where it hides nothing."""
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.04), borderaxespad=0.0, handlelength=2.6, **options)
+    place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.04), "borderaxespad": 0.0, "handlelength": 2.6}
+    for text in axes.legend(**place, **options).get_texts():
+        text.set_text(shortened(text.get_text()))

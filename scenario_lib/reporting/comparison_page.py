@@ -1,5 +1,6 @@
 """The page that shows several libraries, such as those of several nights, side by side."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -44,7 +45,8 @@ def comparison_page(paths: Sequence[Path]) -> Page:
 
 def short_names(paths: Sequence[Path]) -> list[str]:
     """The shortest endings of paths that tell them apart; a number for what is given twice."""
-    parts = [path.resolve().parts for path in paths]
+    # Names of files need not be text.
+    parts = [[os.fsencode(part).decode(errors="replace") for part in path.resolve().parts] for path in paths]
     deepest = max(map(len, parts))
     for depth in range(1, deepest + 1):
         names = ["/".join(own[-depth:]) for own in parts]

@@ -10,6 +10,7 @@ from matplotlib.colors import to_hex
 from scenario_lib.plotting.candidates import LOWEST_RECOVERY, plot_difficulty, plot_verdicts, plot_windows
 from scenario_lib.plotting.comparison import plot_acceptance, plot_distributions
 from scenario_lib.plotting.draws import plot_draws
+from scenario_lib.plotting.figures import svg_bytes
 from scenario_lib.plotting.style import KINDS
 from scenario_lib.screening.draws import Draws
 
@@ -76,6 +77,17 @@ def test_distributions_of_draws_say_what_differs() -> None:
     assert titles[1].splitlines()[1].startswith("gap 1.00")
     shares = figure.axes[0].patches[0].get_data().values
     assert shares.sum() == pytest.approx(1.0)
+
+
+def test_a_month_of_nights_with_long_names_fits() -> None:
+    libraries = {f"{night:02} {'n' * 100}": sample_columns() for night in range(30)}
+    for figure in (plot_acceptance(libraries), plot_distributions(libraries)):
+        svg_bytes(figure)
+        for axes in figure.axes:
+            box = axes.get_tightbbox()
+            assert box.x1 <= figure.bbox.x1 + 1
+            assert box.y0 >= -1
+            assert axes.get_position().width > 0.12
 
 
 def test_shares_of_several_libraries_add_up() -> None:

@@ -1,5 +1,7 @@
 """Pictures of rollouts and records: what is on which axes."""
 
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 from rollout_samples import sample_rollout
@@ -7,6 +9,7 @@ from rollout_samples import sample_rollout
 import scenario_lib
 from scenario_lib.feeders.feeder import Limits
 from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.plotting.figures import svg_bytes
 from scenario_lib.plotting.hour import zone_columns
 from scenario_lib.plotting.rollout import plot_rollout
 
@@ -48,8 +51,31 @@ def test_one_panel_a_zone_and_one_for_what_is_outside_them() -> None:
 
 def test_names_are_text_not_mathematics() -> None:
     figure = plot_rollout(sample_rollout(sites=(r"$\nonsense$",)))
-    figure.canvas.draw()
+    svg_bytes(figure)
     assert labels(figure.axes[-1]) == [r"site $\nonsense$"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "name", ["n" * 200, "電網", "a\x1b[31m\x00b", "--><b>"], ids=["long", "Han", "control", "comment"]
+)
+def test_figures_survive_any_name_and_keep_their_axes(name: str) -> None:
+    figure = plot_rollout(sample_rollout(sites=(name, "other")), zones={name: ("far",)})
+    ElementTree.fromstring(svg_bytes(figure))
+    for axes in figure.axes:
+        assert axes.get_position().width > 0.25
+        assert axes.get_position().height > 0.05
+
+
+def test_a_row_is_as_high_as_its_legend() -> None:
+    figure = plot_rollout(sample_rollout(sites=tuple(f"site {i}" for i in range(15))))
+    svg_bytes(figure)
+    batch = figure.axes[1]
+    assert len(labels(batch)) == 30
+    legend = batch.get_legend().get_window_extent()
+    assert legend.y0 > figure.axes[2].get_window_extent().y1
+    looks = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in batch.get_lines()}
+    assert len(looks) == 30
 
 
 def test_a_rollout_shorter_than_an_hour() -> None:
