@@ -60,7 +60,8 @@ def library_facts(path: Path) -> LibraryFacts:
     library = ScenarioLibrary(path) if contents.records else None
     columns, draws = columns_of_records(contents.records), None
     if contents.digests:
-        table = read_candidates(path / CANDIDATES) if library is None else library.candidates
+        with contents.unchanged(path / CANDIDATES) as stream:
+            table = read_candidates(path / CANDIDATES, stream)
         columns, draws = columns_of_table(table), draws_of_table(table, contents.recipes)
     validation = validate_library(path, ReplayOptions()) if library is not None else None
     return LibraryFacts(info, contents, library, columns, draws, validation)

@@ -86,6 +86,7 @@ def _inside(facts: LibraryFacts) -> Section:
         ("control window", spread(facts.accepted("window_length_s"), "s")),
     )
     tables = [Table("Accepted scenarios", ("what", "lowest to highest"), rows)]
+    tables += _strata(facts)
     text: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
     if facts.has_table:
@@ -96,6 +97,15 @@ def _inside(facts: LibraryFacts) -> Section:
     else:
         text = ("The library has no candidates table, so nothing is known of what was rejected.",)
     return Section("What is inside", text, tuple(tables), pictures)
+
+
+def _strata(facts: LibraryFacts) -> Iterator[Table]:
+    if facts.info.strata:
+        rows = tuple(
+            (one.name or one.recipe, one.recipe, str(one.candidates), counted(one.kinds), counted(one.quota))
+            for one in facts.info.strata
+        )
+        yield Table("Strata", ("stratum", "recipe", "candidates", "accepted", "asked for"), rows)
 
 
 def _words(counts: dict[str, int]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from scenario_lib.library.files import FORMAT_VERSION
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.reporting.library_facts import LibraryFacts
 from scenario_lib.reporting.page import Section, Table
-from scenario_lib.reporting.text import counted
+from scenario_lib.reporting.text import DASH, counted
 from scenario_lib.screening.findings import Grade
 
 _VERDICTS = {
@@ -54,9 +54,15 @@ def _origin(facts: LibraryFacts) -> Table:
 
 
 def _screening(facts: LibraryFacts) -> Iterator[Table]:
-    if facts.contents.screening:
-        rows = tuple((name, f"{value:g}") for name, value in facts.contents.screening.items())
-        yield Table("Screening criteria", ("criterion", "value"), rows)
+    """The criteria; of a library of several recipes, a column for each where they were screened otherwise."""
+    recipes = facts.contents.recipes
+    criteria = {name: facts.contents.screening_of(name) for name in recipes}
+    if all(one == facts.contents.screening for one in criteria.values()):
+        criteria = {"value": facts.contents.screening}
+    names = dict.fromkeys(name for one in criteria.values() for name in one)
+    rows = tuple((name, *(f"{one[name]:g}" if name in one else DASH for one in criteria.values())) for name in names)
+    if rows:
+        yield Table("Screening criteria", ("criterion", *criteria), rows)
 
 
 def _recipes(facts: LibraryFacts) -> Iterator[Table]:

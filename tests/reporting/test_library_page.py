@@ -80,6 +80,20 @@ def test_a_library_that_accepted_nothing_says_why(tmp_path: Path) -> None:
         library_page(tmp_path, seeds=(7,))
 
 
+def test_a_library_of_several_recipes_shows_each(tmp_path: Path) -> None:
+    experiment = load_experiment("ieee13")
+    recipes = [Recipe(experiment, RandomizationSettings(ramp_up_prob=part)) for part in (0.1, 0.2)]
+    path = write_sample(tmp_path / "library", [(recipes[0], [7, 1007]), (recipes[1], [7])])
+    page = library_page(path)
+    tables = {table.caption: table for section in page.sections for table in section.tables}
+    assert [row[1:] for row in tables["Strata"].rows] == [
+        (recipes[0].id, "2", "2 under", "none"),
+        (recipes[1].id, "1", "1 under", "none"),
+    ]
+    assert tables["Screening criteria"].head == ("criterion", "value")
+    read_page(page.to_html())
+
+
 def test_a_hostile_feeder_of_somebody_else_is_named_not_run_and_not_drawn(tmp_path: Path) -> None:
     experiment = load_experiment("ieee13")
     feeder = replace(experiment.feeder, name=HOSTILE, zones={HOSTILE: ("671",)})
