@@ -9,6 +9,7 @@ import click
 from tqdm import tqdm
 
 from scenario_lib.errors import DataFileError, InvalidSettingError
+from scenario_lib.library.files import REPORT
 from scenario_lib.screening.build import BuildResult, build_strata
 from scenario_lib.screening.plan_recipes import MeasureOptions, planned
 from scenario_lib.screening.recipe_file import Tables, read_recipe_tables, with_overlay, with_request, with_setting
@@ -40,6 +41,7 @@ EXIT_INTERRUPTED = 130
 @click.option("--full-table", is_flag=True, help="Simulate OFO also where the baseline already rules a candidate out.")
 @click.option("--resume", is_flag=True, help="Continue an unfinished build, if there is one.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing library, or discard an unfinished build.")
+@click.option("--report/--no-report", default=True, help="Write report.html into the library (extra 'plot').")
 @engine_options
 @specs_dir_option
 @jobs_option
@@ -66,6 +68,8 @@ def command(out: Path, **options: Any) -> None:
         sys.exit(EXIT_INTERRUPTED)
     for line in summary_lines(result, time.monotonic() - started):
         click.echo(line)
+    if options["report"]:
+        _report(result.path, options["specs_dir"], recipes[0].recipe.system)
     _finish(result)
 
 
@@ -94,6 +98,19 @@ def _with_options(tables: Tables, options: dict[str, Any]) -> Tables:
     if any(value is not None for value in request.values()):
         tables = with_request(tables, request)
     return tables
+
+
+def _report(library: Path, specs_dir: Path | None, system: str) -> None:
+    """A page that cannot be made is a notice: the library is there, and `scenario-lib report` can be tried again."""
+    try:
+        from scenario_lib.reporting.library_page import library_page
+        from scenario_lib.reporting.page import write_page
+        from scenario_lib.reporting.scenario_parts import PlayOptions
+
+        write_page(library / REPORT, library_page(library, options=PlayOptions(specs_dir, system)))
+        click.echo(f"page                {library / REPORT}")
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the build itself has succeeded
+        click.echo(f"no page was written: {str(error) or type(error).__name__}", err=True)
 
 
 def _finish(result: BuildResult) -> None:

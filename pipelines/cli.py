@@ -11,6 +11,8 @@ _COMMANDS = {
     "build": "Draw and screen candidates in parallel, publish a library.",
     "validate": "Check a library's files and draws, and replay its rollouts.",
     "info": "What a library holds: kinds, recovery, windows, recipe, versions.",
+    "report": "A library, or an evaluation of policies, as a page to look at (extra 'plot').",
+    "compare": "Several libraries side by side, as a page (extra 'plot').",
     "diff": "What changed from one library to another.",
     "nightly": "Build, validate, compare with the last good night, publish: for cron.",
     "show": "One drawn scenario as JSON.",

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from scenario_lib.library.record import ScenarioRecord as ScenarioRecord
     from scenario_lib.metrics.voltage import measure_voltages as measure_voltages
     from scenario_lib.metrics.voltage import penalty_trace as penalty_trace
+    from scenario_lib.plotting.feeder import plot_feeder as plot_feeder
+    from scenario_lib.plotting.rollout import plot_rollout as plot_rollout
+    from scenario_lib.plotting.scenario import plot_scenario as plot_scenario
     from scenario_lib.scenario.model import Scenario as Scenario
     from scenario_lib.scenario.randomize import randomize_scenario as randomize_scenario
     from scenario_lib.scenario.settings import RandomizationSettings as RandomizationSettings
@@ -60,6 +63,10 @@ _HOME = {
     "ScenarioLibrary": "library.loader",
     "ScenarioRecord": "library.record",
     "ScenarioLibError": "errors",
+    # pictures (extra `plot`)
+    "plot_feeder": "plotting.feeder",
+    "plot_rollout": "plotting.rollout",
+    "plot_scenario": "plotting.scenario",
 }
 
 __all__ = sorted(_HOME)
