@@ -14,6 +14,8 @@ _COMMANDS = {
     "show": "One drawn scenario as JSON.",
     "train": "A policy by PPO on a library (extra 'train').",
     "evaluate": "Policies beside no control, a rule and OFO on a held-out library.",
+    "models": "LLM deployments that an experiment can name: figures, and what they rest on.",
+    "feeder": "What an own feeder is and can host, before an experiment is written for it.",
     "data": "Spec caches: measured traces (gated) or synthetic ones.",
 }
 
