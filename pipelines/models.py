@@ -1,14 +1,13 @@
 """`scenario-lib models`: the LLMs that an experiment can name, and what is known of each."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
 
 from scenario_lib.feeders.model_cards import ModelCard, model_card, model_cards
 
-from .options import json_option
+from .options import aligned, json_option
 
 _LIST_COLUMNS = ("model", "GPUs", "task", "batch sizes", "kW per replica", "tokens/s", "deadline")
 _SHOW_COLUMNS = ("batch size", "W per replica", "tokens/s", "J/token", "ITL p50", "p90", "p95", "p99 (ms)")
@@ -29,7 +28,7 @@ def list_models(gpu: str | None, task: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([card.to_dict() for card in cards], indent=1, allow_nan=False))
         return
-    click.echo("\n".join(_aligned([_LIST_COLUMNS, *(_line(card) for card in cards)])))
+    click.echo("\n".join(aligned([_LIST_COLUMNS, *(_line(card) for card in cards)])))
     click.echo(f"{len(cards)} models; name one as a site's model, look at it with 'scenario-lib models show NAME'")
 
 
@@ -79,7 +78,7 @@ def _page(card: ModelCard) -> list[str]:
             f"latency mixtures    miss a quantile by {card.quality.quantile_error:.1%} at most; mean {low:.2f} to "
             f"{high:.2f} times batch size / throughput"
         )
-    return [*lines, "", *_aligned([_SHOW_COLUMNS, *_figures(card)])]
+    return [*lines, "", *aligned([_SHOW_COLUMNS, *_figures(card)])]
 
 
 def _figures(card: ModelCard) -> list[tuple[str, ...]]:
@@ -99,12 +98,3 @@ def _toml_lines(card: ModelCard) -> list[str]:
     fields = asdict(card.spec)
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
     return ["[[models]]", *(f"{name} = {json.dumps(value)}" for name, value in values.items())]
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines with columns of one width: the first to the left, all others to the right."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join([row[0].ljust(widths[0]), *(text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    ]

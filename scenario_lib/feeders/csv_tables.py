@@ -24,7 +24,7 @@ def read_rows(path: Path, kind: type[T]) -> tuple[T, ...]:
             rows = [{name: _value(text) for name, text in row.items()} for row in csv.DictReader(stream)]
     except FileNotFoundError:
         raise MissingDataError(f"{path}: no such file; the installation is not whole, install it again") from None
-    return parse_as(tuple[kind, ...], rows, str(path))  # type: ignore[arg-type, valid-type, return-value]
+    return parse_as(tuple[kind, ...], rows, str(path))  # type: ignore[valid-type]
 
 
 def _value(text: str) -> int | float | str:

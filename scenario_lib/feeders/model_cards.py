@@ -139,5 +139,3 @@ def _published_card(model: PublishedModel) -> ModelCard:
         f"assumed: the course of power in time, which is that of {model.deployment.power_shape_of}; the deadline",
     )
     return ModelCard(model.spec(), figures, basis, quality)
-
-

@@ -12,9 +12,9 @@
 """
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from scenario_lib.feeders.checks import STRICT
 from scenario_lib.feeders.csv_tables import read_rows
@@ -23,8 +23,10 @@ from scenario_lib.feeders.measurements import ITLMixture, LogisticFit, LogisticF
 from scenario_lib.feeders.models import ModelData, shipped_model
 from scenario_lib.feeders.published_models import PublishedFigures, PublishedModel
 
+Fit = TypeVar("Fit", LogisticFit, ITLMixture)
+
 # Of a row of `PowerTraceStatistics`, what is a power and scales with it.
-_POWERS = tuple(field for field in PowerTraceStatistics.__slots__ if field.endswith("_w_per_gpu"))
+_POWERS = tuple(field.name for field in fields(PowerTraceStatistics) if field.name.endswith("_w_per_gpu"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def model_data(model: PublishedModel) -> ModelData:
     fits = logistic_rows()[model.label]
     return ModelData(
         spec=model.spec(),
-        logistic=LogisticFits(**{metric: _plain(LogisticFit, fits[metric]) for metric in LogisticFits.__slots__}),
+        logistic=LogisticFits(*(_plain(LogisticFit, fits[metric]) for metric in ("power", "latency", "throughput"))),
         itl_mixture=tuple(_plain(ITLMixture, row) for row in itl_rows()[model.label]),
         power_trace=tuple(assumed_power_statistics(model, row) for row in model.figures),
         power_shape_of=model.deployment.power_shape_of,
@@ -98,6 +100,6 @@ def assumed_power_statistics(model: PublishedModel, figures: PublishedFigures) -
     return PowerTraceStatistics(**{**asdict(like), "batch_size": figures.batch_size, **scaled})
 
 
-def _plain(kind, row):  # type: ignore[no-untyped-def]
+def _plain(kind: type[Fit], row: Fit) -> Fit:
     """A fit without what the tables know of its quality."""
-    return kind(**{field: getattr(row, field) for field in kind.__slots__})
+    return kind(**{field.name: getattr(row, field.name) for field in fields(kind)})
