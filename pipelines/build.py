@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from tqdm import tqdm
 
 from scenario_lib.errors import DataFileError, InvalidSettingError
 from scenario_lib.screening.build import BuildResult, Progress, build_library
@@ -20,11 +19,12 @@ from scenario_lib.screening.recipe_file import (
     with_setting,
 )
 from scenario_lib.screening.request import BuildOptions
-from scenario_lib.screening.summary import summary_lines
+from scenario_lib.screening.summary import summary_facts, summary_lines
 from scenario_lib.simulation.engines import Engine
 
+from .console import echo_facts, progress_bar
 from .engine_options import engine_options
-from .options import jobs_option, name_and_value, parse_seeds, specs_dir_option, timeout_option
+from .options import jobs_option, json_option, name_and_value, parse_seeds, specs_dir_option, timeout_option
 
 EXIT_NOTHING_ACCEPTED = 5
 EXIT_SOME_FAILED = 6
@@ -50,7 +50,8 @@ EXIT_INTERRUPTED = 130
 @specs_dir_option
 @jobs_option
 @timeout_option
-def command(out: Path, **options: Any) -> None:
+@json_option
+def command(out: Path, as_json: bool, **options: Any) -> None:
     """Draw candidates, simulate each without control and under OFO, keep those worth training on.
 
     \b
@@ -72,13 +73,13 @@ def command(out: Path, **options: Any) -> None:
     build = BuildOptions(out, options["jobs"], options["timeout_s"], options["resume"], options["overwrite"])
     started = time.monotonic()
     try:
-        with tqdm(unit="candidate", dynamic_ncols=True, file=sys.stderr) as bar:
+        with progress_bar(unit="candidate") as bar:
             result = build_library(plan, recipe.candidates, build, lambda progress: _show(bar, progress))
     except KeyboardInterrupt:
         click.echo(f"interrupted; what is finished is kept: the same command with --resume goes on ({out})", err=True)
         sys.exit(EXIT_INTERRUPTED)
-    for line in summary_lines(result, time.monotonic() - started):
-        click.echo(line)
+    wall_s = time.monotonic() - started
+    echo_facts(summary_facts(result, wall_s), summary_lines(result, wall_s), as_json)
     _finish(result)
 
 
@@ -116,7 +117,6 @@ def _show(bar: Any, progress: Progress) -> None:
 
 
 def _finish(result: BuildResult) -> None:
-    click.echo(f"library             {result.path}")
     if not result.accepted:
         kept = "; the library that was there is untouched" if result.kept_existing else ""
         click.echo(f"nothing was accepted; the candidates table in {result.path} says why{kept}", err=True)

@@ -1,6 +1,5 @@
 """`scenario-lib feeder`: what a circuit of one's own is, and what it can host."""
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +8,7 @@ import click
 
 from scenario_lib.simulation.own_feeder.report import FeederReport, check_own_feeder
 
+from .console import echo_facts
 from .options import aligned, json_option
 
 _H100_LIMIT_W = 700.0
@@ -43,7 +43,7 @@ def check(file: Path, gpu_watts: float, as_json: bool) -> None:
     Exit codes: 0 fits; 1 something does not fit or cannot be read; 2 usage.
     """
     report = check_own_feeder(file, gpu_watts)
-    click.echo(json.dumps(report.to_dict(), indent=1, allow_nan=False) if as_json else "\n".join(_lines(report)))
+    echo_facts(report.to_dict(), _lines(report), as_json)
     if report.faults:
         sys.exit(EXIT_DOES_NOT_FIT)
 

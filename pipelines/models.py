@@ -7,6 +7,7 @@ import click
 
 from scenario_lib.feeders.model_cards import ModelCard, model_card, model_cards
 
+from .console import echo_facts, echo_json
 from .options import aligned, json_option
 
 _LIST_COLUMNS = ("model", "GPUs", "task", "batch sizes", "kW per replica", "tokens/s", "deadline")
@@ -26,7 +27,7 @@ def list_models(gpu: str | None, task: str | None, as_json: bool) -> None:
     """List the models, one a line; power and throughput at the smallest and largest feasible batch size."""
     cards = model_cards(gpu, task)
     if as_json:
-        click.echo(json.dumps([card.to_dict() for card in cards], indent=1, allow_nan=False))
+        echo_json([card.to_dict() for card in cards])
         return
     click.echo("\n".join(aligned([_LIST_COLUMNS, *(_line(card) for card in cards)])))
     click.echo(f"{len(cards)} models; name one as a site's model, look at it with 'scenario-lib models show NAME'")
@@ -39,10 +40,7 @@ def list_models(gpu: str | None, task: str | None, as_json: bool) -> None:
 def show(name: str, as_toml: bool, as_json: bool) -> None:
     """Show NAME: power, throughput and latency by batch size, the quality of fits, and what is assumed."""
     card = model_card(name)
-    if as_json:
-        click.echo(json.dumps(card.to_dict(), indent=1, allow_nan=False))
-    else:
-        click.echo("\n".join(_toml_lines(card) if as_toml else _page(card)))
+    echo_facts(card.to_dict(), _toml_lines(card) if as_toml else _page(card), as_json)
 
 
 def _line(card: ModelCard) -> tuple[str, ...]:

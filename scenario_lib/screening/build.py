@@ -91,6 +91,7 @@ def build_library(
         recipe = recipe_of(plan)
         record = plan_record(plan, recipe)
         lines = _open_journal(workspace.journal, record, options)
+        logger.info("%s: %d workers on engine %s", plan.experiment.name, options.jobs, plan.engine.label)
         log = BuildLog(jobs=options.jobs, resumed=len(lines))
         _measure(plan, request, options, _State(workspace.journal, lines, request, plan.criteria, on_progress))
         log.seconds_by_seed = {seed: line.seconds for seed, line in lines.items()}
@@ -99,6 +100,7 @@ def build_library(
         library = _assemble(plan, recipe, record["versions"], chosen, lines)
         path = _write(workspace, library, log)
         workspace.journal.discard()
+        logger.info("%s: published with %d records", path, len(library.records))
     return BuildResult(
         path=path,
         chosen=chosen,

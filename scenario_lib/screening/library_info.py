@@ -10,9 +10,7 @@ import numpy as np
 from scenario_lib.library.candidates import read_candidates
 from scenario_lib.library.contents import LibraryContents, read_contents
 from scenario_lib.library.files import CANDIDATES
-
-Spread = tuple[float, float, float]
-"""Lowest value, median, highest value."""
+from scenario_lib.screening.readable import Spread, plain_figure, spread_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +55,15 @@ class LibraryInfo:
             lines.append(f"candidates          {sum(self.reasons.values())}: {reasons}")
         for label, spread, unit in (
             ("recovery by OFO", self.recovery, ""),
-            ("baseline integral", self.integral_pu_s, " pu s"),
-            ("control window", self.window_s, " s"),
+            ("baseline integral", self.integral_pu_s, "pu s"),
+            ("control window", self.window_s, "s"),
         ):
             if spread:
-                low, middle, high = spread
-                lines.append(f"{label:20}min {low:.3g}, median {middle:.3g}, max {high:.4g}{unit}")
+                lines.append(f"{label:20}{spread_text(spread, unit)}")
         if self.screening:
-            lines.append(f"screening           {', '.join(f'{n} {v:g}' for n, v in self.screening.items())}")
+            lines.append(
+                f"screening           {', '.join(f'{n} {plain_figure(v)}' for n, v in self.screening.items())}"
+            )
         if self.versions:
             lines.append(f"built with          {', '.join(f'{n} {v}' for n, v in self.versions.items())}")
         lines.append(f"recipes             {', '.join(self.recipes) or 'not stated'}")

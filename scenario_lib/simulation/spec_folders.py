@@ -4,6 +4,7 @@ The shipped cache holds the five models with measured statistics. For a model of
 from its figures, in a temporary folder: it takes a tenth of a second, and the same figures give the same bytes.
 """
 
+import logging
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from scenario_lib.feeders.models import ModelSpec
 from scenario_lib.feeders.published_fits import model_data
 from scenario_lib.feeders.published_models import published_models
 from scenario_lib.simulation.spec_cache import write_spec_cache
+
+logger = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -39,6 +42,7 @@ def opened_specs(models: Sequence[ModelSpec], specs_dir: str | Path | None) -> I
         return
     with TemporaryDirectory(prefix="scenario-lib-specs-") as temporary:
         folder = Path(temporary)
+        logger.debug("data made from published figures: %s", ", ".join(model.label for model in made))
         write_spec_cache(folder, [model_data(model) for model in made])
         for spec in models:
             if spec.cache_hash() not in absent:
