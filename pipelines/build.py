@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from scenario_lib.errors import DataFileError, InvalidSettingError
-from scenario_lib.screening.build import BuildResult, Progress, build_library
+from scenario_lib.screening.build import BuildResult, build_library
 from scenario_lib.screening.measure import MeasurePlan
 from scenario_lib.screening.recipe_file import (
     RecipeFile,
@@ -24,7 +24,15 @@ from scenario_lib.simulation.engines import Engine
 
 from .console import echo_facts, progress_bar
 from .engine_options import engine_options
-from .options import jobs_option, json_option, name_and_value, parse_seeds, specs_dir_option, timeout_option
+from .options import (
+    jobs_option,
+    json_option,
+    name_and_value,
+    parse_seeds,
+    show_progress,
+    specs_dir_option,
+    timeout_option,
+)
 
 EXIT_NOTHING_ACCEPTED = 5
 EXIT_SOME_FAILED = 6
@@ -74,7 +82,7 @@ def command(out: Path, as_json: bool, **options: Any) -> None:
     started = time.monotonic()
     try:
         with progress_bar(unit="candidate") as bar:
-            result = build_library(plan, recipe.candidates, build, lambda progress: _show(bar, progress))
+            result = build_library(plan, recipe.candidates, build, lambda progress: show_progress(bar, progress))
     except KeyboardInterrupt:
         click.echo(f"interrupted; what is finished is kept: the same command with --resume goes on ({out})", err=True)
         sys.exit(EXIT_INTERRUPTED)
@@ -108,12 +116,6 @@ def _with_options(tables: Tables, options: dict[str, Any]) -> Tables:
     if any(value is not None for value in request.values()):
         tables = with_request(tables, request)
     return tables
-
-
-def _show(bar: Any, progress: Progress) -> None:
-    bar.total = progress.total
-    bar.set_postfix(accepted=progress.accepted, refresh=False)
-    bar.update(progress.done - bar.n)
 
 
 def _finish(result: BuildResult) -> None:

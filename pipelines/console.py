@@ -20,8 +20,13 @@ class _ToStderr(logging.Handler):
     """Log lines as the command line's other messages look; information is a plain line."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        click.echo(self.format(record), err=True)
+
+
+class _Plain(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
         prefix = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
-        click.echo(f"{prefix}{record.getMessage()}", err=True)
+        return f"{prefix}{record.getMessage()}"
 
 
 _HANDLER = _ToStderr()
@@ -29,19 +34,30 @@ _HANDLER = _ToStderr()
 
 def configure_logging(quiet: bool, verbose: int) -> None:
     """Let the logs of this library and of openg2g go to stderr."""
+    _HANDLER.setFormatter(_Plain())
     for name, levels in _LEVELS.items():
         logger = logging.getLogger(name)
         logger.setLevel(logging.ERROR if quiet else levels[min(verbose, len(levels) - 1)])
         logger.addHandler(_HANDLER)
 
 
-def progress_bar(**options: Any) -> Any:
-    """tqdm's bar on stderr, of the terminal's width; none with --quiet."""
+def log_with_times() -> None:
+    """Say what is being done, with times, as a log file wants it; --quiet still leaves errors only."""
+    _HANDLER.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    if not _quiet():
+        logging.getLogger("scenario_lib").setLevel(logging.INFO)
+
+
+def progress_bar(disable: bool | None = False, **options: Any) -> Any:
+    """tqdm's bar on stderr, of the terminal's width; none with --quiet, only on a terminal if `disable` is None."""
     from tqdm import tqdm
 
+    return tqdm(**options, dynamic_ncols=True, file=sys.stderr, disable=_quiet() or disable)
+
+
+def _quiet() -> bool:
     context = click.get_current_context(silent=True)
-    quiet = context is not None and bool(context.find_root().params.get("quiet"))
-    return tqdm(**options, dynamic_ncols=True, file=sys.stderr, disable=quiet)
+    return context is not None and bool(context.find_root().params.get("quiet"))
 
 
 def echo_facts(facts: dict[str, Any], lines: Iterable[str], as_json: bool) -> None:

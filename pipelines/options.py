@@ -4,11 +4,14 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from scenario_lib.errors import InvalidSettingError
+
+if TYPE_CHECKING:
+    from scenario_lib.screening.build import Progress
 
 
 def available_cores() -> int:
@@ -67,3 +70,10 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
         )
         for row in rows
     ]
+
+
+def show_progress(bar: Any, progress: "Progress") -> None:
+    """How far a build is, on its bar."""
+    bar.total = progress.total
+    bar.set_postfix(accepted=progress.accepted, refresh=False)
+    bar.update(progress.done - bar.n)

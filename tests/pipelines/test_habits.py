@@ -91,7 +91,7 @@ def test_a_command_is_completed_without_loading_it(monkeypatch) -> None:
         raise AssertionError(f"{name} was loaded")
 
     monkeypatch.setattr(cli, "import_module", refuse)
-    found = cli.group.shell_complete(cli.group.make_context("scenario-lib", [], resilient_parsing=True), "d")
+    found = cli.group.shell_complete(cli.group.make_context("scenario-lib", [], resilient_parsing=True), "dat")
     assert [(item.value, item.help) for item in found] == [("data", cli._COMMANDS["data"])]
 
 
