@@ -31,8 +31,9 @@ def command() -> None:
     show_default=True,
     help="Power of one GPU, to give capacities as GPUs; 700 W is the limit of an H100 SXM.",
 )
+@click.option("--bus", "buses", multiple=True, help="Only the capacity of this bus; repeat.  [default: all]")
 @json_option
-def check(file: Path, gpu_watts: float, as_json: bool) -> None:
+def check(file: Path, gpu_watts: float, buses: tuple[str, ...], as_json: bool) -> None:
     """Check FILE: an experiment's TOML file, or an OpenDSS circuit that has none yet.
 
     Prints what the circuit is made of, its voltages without a datacenter, how much datacenter each three-phase bus can
@@ -42,7 +43,7 @@ def check(file: Path, gpu_watts: float, as_json: bool) -> None:
     \b
     Exit codes: 0 fits; 1 something does not fit or cannot be read; 2 usage.
     """
-    report = check_own_feeder(file, gpu_watts)
+    report = check_own_feeder(file, gpu_watts, buses)
     echo_facts(report.to_dict(), _lines(report), as_json)
     if report.faults:
         sys.exit(EXIT_DOES_NOT_FIT)
@@ -53,7 +54,8 @@ def _lines(report: FeederReport) -> Iterator[str]:
     yield from _found(report)
     yield from _engine(report)
     for demand in report.sites:
-        hosts = "not a host" if demand.hosting_kw_per_phase is None else f"hosts {demand.hosting_kw_per_phase} kW"
+        capacity = demand.hosting_kw_per_phase
+        hosts = "was not examined or cannot host it" if capacity is None else f"hosts {capacity} kW"
         yield (
             f"site {demand.site:15}{demand.least_kw_per_phase:.0f} to {demand.most_kw_per_phase:.0f} kW per phase by "
             f"batch size, all replicas running; bus {demand.bus} {hosts}"
@@ -81,9 +83,10 @@ def _found(report: FeederReport) -> Iterator[str]:
     origin = ", as their controls settled; keep them as [feeder.initial_taps_pu]" if report.settled_taps else ""
     yield f"regulators          {taps}{origin}" if taps else "regulators          none"
     low, high = found.lowest, found.highest
+    inside = report.limits_pu[0] <= low.voltage_pu and high.voltage_pu <= report.limits_pu[1]
     yield (
         f"without datacenter  {low.voltage_pu:.4f} pu at {low.node} to {high.voltage_pu:.4f} pu at {high.node}; "
-        f"limits {report.limits_pu[0]:g} to {report.limits_pu[1]:g}"
+        f"{'inside' if inside else 'OUTSIDE'} the limits {report.limits_pu[0]:g} to {report.limits_pu[1]:g}"
     )
 
 
@@ -102,6 +105,6 @@ def _hosting(report: FeederReport) -> Iterator[str]:
     ]
     yield from aligned([head, *rows])
     yield (
-        f"{len(rows)} three-phase buses can host a datacenter: one at a time, balanced, at power factor "
+        f"{len(rows)} three-phase buses examined as hosts of a datacenter: one at a time, balanced, at power factor "
         f"{report.power_factor:g}, by voltage alone"
     )

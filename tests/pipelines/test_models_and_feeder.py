@@ -67,11 +67,22 @@ def test_feeder_check_as_text_and_as_json(run, village_file: Path) -> None:
         "buses               8: 6 of 3 phases, 1 of 2 phases, 1 of 1 phases; 1 at 12.47 kV, 7 at 4.16 kV",
         "engine              compiled: everything in the circuit is modelled",
         "bus harbour hosts 149 kW",
-        "5 three-phase buses can host a datacenter",
+        "without datacenter  1.0007 pu at farm.1 to 1.0214 pu at mill.3; inside the limits 0.95 to 1.05",
+        "5 three-phase buses examined as hosts",
     ):
         assert text in seen.output
     facts = json.loads(run("feeder", "check", village_file, "--json").output)
     assert facts["found"]["load_kw"] == 275.0
+
+
+def test_feeder_check_of_one_bus(run, village_file: Path) -> None:
+    facts = json.loads(run("feeder", "check", village_file, "--json", "--bus", "Quay", "--gpu-watts", "1000").output)
+    assert [(host["bus"], host["kw_per_phase"], host["gpus"]) for host in facts["hosting"]] == [("quay", 129, 387)]
+    assert facts["sites"][0]["hosting_kw_per_phase"] is None
+    for bus in ("lane", "source", "nowhere"):
+        seen = run("feeder", "check", village_file, "--bus", bus)
+        assert (seen.exit_code, seen.output) == (1, "")
+        assert f"{bus} cannot host a datacenter; expected of square, mill, harbour, quay, school" in seen.errors
 
 
 def test_feeder_check_with_faults_prints_them_and_exits_1(run, edited_village: Callable[[str, str], Path]) -> None:

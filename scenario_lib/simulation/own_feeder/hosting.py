@@ -6,12 +6,13 @@ voltage). The load is what openg2g makes of a datacenter: three single-phase con
 neutral. Ratings of lines and transformers are not looked at; circuits often leave them at OpenDSS's defaults.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from openg2g.grid.opendss import dss
 
+from scenario_lib.errors import UnknownNameError
 from scenario_lib.simulation.grid import tan_phi
 from scenario_lib.simulation.own_feeder.standing import PHASES, CountedNodes, Standing, base_kv, phases_of, solve
 
@@ -37,14 +38,26 @@ class Hosting:
     limited_by: str
 
 
-def hosting_capacities(standing: Standing, nodes: CountedNodes) -> Iterator[Hosting]:
+def hosting_capacities(standing: Standing, nodes: CountedNodes, buses: Sequence[str] = ()) -> Iterator[Hosting]:
     """Capacity of every three-phase bus with a voltage base that is not excluded, in the circuit's order.
 
     The circuit that OpenDSS holds is left with three loads of 0 kW more.
+
+    Args:
+        buses: Only these; none means all.
+
+    Raises:
+        UnknownNameError: One of them is no such bus.
     """
     left_out = {bus.lower() for bus in standing.exclude_buses}
-    buses = [str(bus) for bus in dss.Circuit.AllBusNames()]
-    hosts = [bus for bus in buses if bus.lower() not in left_out and phases_of(bus) == PHASES and base_kv(bus)]
+    named = [str(bus) for bus in dss.Circuit.AllBusNames()]
+    hosts = [bus for bus in named if bus.lower() not in left_out and phases_of(bus) == PHASES and base_kv(bus)]
+    unknown = [bus for bus in buses if bus.lower() not in {host.lower() for host in hosts}]
+    if unknown:
+        raise UnknownNameError(
+            f"{standing.circuit}: {', '.join(unknown)} cannot host a datacenter; expected of {', '.join(hosts)}"
+        )
+    hosts = [host for host in hosts if not buses or host.lower() in {bus.lower() for bus in buses}]
     trial = _Trial(nodes, standing.limits.v_min_pu, tan_phi(standing.datacenter.power_factor))
     for bus in hosts:
         yield trial.capacity(bus)

@@ -1,6 +1,6 @@
 """All that `scenario-lib feeder check` finds out about a user's feeder, as values and as text."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -64,13 +64,15 @@ class FeederReport:
         return {**asdict(self), "path": str(self.path), "hosting": hosting}
 
 
-def check_own_feeder(path: Path, w_per_gpu: float) -> FeederReport:
+def check_own_feeder(path: Path, w_per_gpu: float, buses: Sequence[str] = ()) -> FeederReport:
     """Check an experiment's TOML file, or a bare OpenDSS circuit.
 
     Args:
         w_per_gpu: Power of one GPU, by which capacities are also given as numbers of GPUs (W).
+        buses: Determine the capacity of these only; none means all.
 
     Raises:
+        UnknownNameError: One of `buses` cannot host a datacenter.
         MissingDataError, DataFileError: A file is missing or is not what it should be.
     """
     experiment = load_experiment(path) if path.suffix == ".toml" else None
@@ -79,7 +81,7 @@ def check_own_feeder(path: Path, w_per_gpu: float) -> FeederReport:
     with started(standing):
         nodes = counted_nodes(standing.exclude_buses)
         found, not_modelled = survey(nodes), what_is_not_modelled()
-        hosting = tuple(hosting_capacities(standing, nodes))
+        hosting = tuple(hosting_capacities(standing, nodes, buses))
     return FeederReport(
         path=path,
         limits_pu=(standing.limits.v_min_pu, standing.limits.v_max_pu),
