@@ -12,7 +12,7 @@ from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.feeders.data_files import data_dir
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.published_fits import model_data
-from scenario_lib.feeders.published_models import published_model, published_models
+from scenario_lib.feeders.published_models import known_spec, published_model, published_models
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening.build import build_library
 from scenario_lib.screening.criteria import ScreeningCriteria
@@ -56,6 +56,18 @@ def test_what_is_played_has_the_published_means(mixed: Experiment) -> None:
 def test_the_same_models_have_the_same_digest_and_another_has_another(mixed: Experiment, village: Experiment) -> None:
     assert assets_digest(mixed.models) == assets_digest(mixed.models)
     assert assets_digest(mixed.models) != assets_digest(village.models)
+
+
+@pytest.mark.parametrize(
+    ("label", "digest"),
+    [
+        (CATALOGUE_LABEL, "07d9d52069490f951f71b8bffb341fabb44377a6ae75c4e0c3b3470250e1d492"),
+        ("DeepSeek-V3.1-B200x8-chat", "68025c4eee2c628c8570a69c010344548303aa3d9c99eae669f461d7f6f47d83"),
+    ],
+)
+def test_the_data_of_a_model_are_these_bytes(label: str, digest: str) -> None:
+    """Libraries keep this digest; other bytes would make every one of them on this model refuse to replay."""
+    assert assets_digest((known_spec(label),)) == digest
 
 
 def test_a_model_keeps_its_data_under_another_label_or_deadline(mixed: Experiment) -> None:
