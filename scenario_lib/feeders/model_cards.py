@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-from scenario_lib.errors import UnknownNameError
 from scenario_lib.feeders.measurements import ITLMixture
 from scenario_lib.feeders.models import ModelData, ModelSpec, shipped_models
 from scenario_lib.feeders.published_fits import itl_rows, logistic_rows
-from scenario_lib.feeders.published_models import PublishedModel, published_models
+from scenario_lib.feeders.published_models import PublishedModel, published_models, unknown_model
 
 _MEASURED = "measured: statistics of power traces and latency fits of the measurements; the traces are synthetic"
 _PUBLISHED = "published: mean power, throughput and latency quantiles at each batch size"
@@ -93,9 +92,7 @@ def model_card(label: str) -> ModelCard:
     cards = {card.spec.label.lower(): card for card in _all_cards()}
     if label.lower() in cards:
         return cards[label.lower()]
-    like = [card.spec.label for card in cards.values() if label.lower() in card.spec.label.lower()]
-    hint = f"like it are {', '.join(like)}" if like else "'scenario-lib models list' names them all"
-    raise UnknownNameError(f"no model {label!r}; {hint}")
+    raise unknown_model(label, [card.spec.label for card in cards.values()])
 
 
 @cache

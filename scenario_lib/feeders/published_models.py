@@ -6,8 +6,10 @@ stands in `published_fits`; two assumptions are here: the latency deadline and t
 set. Source: ML.ENERGY Leaderboard, Benchmark v3 (Apache-2.0, https://ml.energy/leaderboard); see data/README.md.
 """
 
+import difflib
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
@@ -156,7 +158,7 @@ def published_model(label: str) -> PublishedModel:
     for model in published_models():
         if model.label == label:
             return model
-    raise UnknownNameError(f"no model {label!r} is in the catalogue; 'scenario-lib models list' names them")
+    raise unknown_model(label, [model.label for model in published_models()])
 
 
 def known_spec(label: str) -> ModelSpec:
@@ -168,9 +170,15 @@ def known_spec(label: str) -> ModelSpec:
     shipped = {model.spec.label: model.spec for model in shipped_models()}
     if label in shipped:
         return shipped[label]
-    if label in {model.label for model in published_models()}:
+    labels = [model.label for model in published_models()]
+    if label in labels:
         return published_model(label).spec()
-    raise UnknownNameError(
-        f"no model {label!r} ships with scenario-lib; known are {', '.join(shipped)}, and those that "
-        f"'scenario-lib models list' names"
-    )
+    raise unknown_model(label, [*shipped, *labels])
+
+
+def unknown_model(label: str, known: Sequence[str]) -> UnknownNameError:
+    """The error for a model of no known label, with the labels that are like it."""
+    like = [other for other in known if label.strip() and label.lower() in other.lower()]
+    like = like or difflib.get_close_matches(label, known, cutoff=0.8)
+    hint = f"like it are {', '.join(like)}" if like else "'scenario-lib models list' names those that there are"
+    return UnknownNameError(f"no model {label!r}; {hint}")

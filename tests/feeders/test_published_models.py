@@ -96,9 +96,15 @@ def test_the_mean_that_the_latency_fit_does_not_know_agrees_with_littles_law() -
 
 
 def test_what_no_model_is_called_is_said_with_those_that_are_there() -> None:
-    with pytest.raises(UnknownNameError, match="no model 'GPT-5'.*Llama-3.1-8B.*'scenario-lib models list'"):
+    with pytest.raises(UnknownNameError, match="no model 'GPT-5'; 'scenario-lib models list' names those"):
         known_spec("GPT-5")
-    with pytest.raises(UnknownNameError, match="'scenario-lib models list' names them"):
+    with pytest.raises(
+        UnknownNameError, match="'Llama-3.1-8b'; like it are Llama-3.1-8B, Llama-3.1-8B-Instruct-H100x1"
+    ):
+        known_spec("Llama-3.1-8b")
+    with pytest.raises(
+        UnknownNameError, match="no model 'Llama-3.1-8B'; like it are Llama-3.1-8B-Instruct-H100x1-chat"
+    ):
         published_model("Llama-3.1-8B")
 
 
