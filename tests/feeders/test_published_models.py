@@ -98,6 +98,8 @@ def test_the_mean_that_the_latency_fit_does_not_know_agrees_with_littles_law() -
 def test_what_no_model_is_called_is_said_with_those_that_are_there() -> None:
     with pytest.raises(UnknownNameError, match="no model 'GPT-5'; 'scenario-lib models list' names those"):
         known_spec("GPT-5")
+    with pytest.raises(UnknownNameError, match="like it are Qwen3-14B-H100x1-chat, "):
+        known_spec("Qwen3-14B-H100-chat")
     with pytest.raises(
         UnknownNameError, match="'Llama-3.1-8b'; like it are Llama-3.1-8B, Llama-3.1-8B-Instruct-H100x1"
     ):
