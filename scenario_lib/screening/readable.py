@@ -10,7 +10,8 @@ def plain_figure(value: float, digits: int = 3) -> str:
     """A number with so many significant digits, without an exponent, whole before the point: 1594, 2.19, 0.297, 5."""
     if value == 0 or not math.isfinite(value) or value == int(value):
         return f"{value:.0f}"
-    return f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
+    text = f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def spread_text(spread: Spread, unit: str = "") -> str:

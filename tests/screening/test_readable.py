@@ -16,9 +16,11 @@ from scenario_lib.screening.readable import plain_figure, spread_text
         (0.000123456, "0.000123"),
         (-12.345, "-12.3"),
         (0.0, "0"),
+        (90.04, "90"),
+        (100.4, "100"),
         (5.0, "5"),
         (1e9, "1000000000"),
-        (0.9999, "1.000"),
+        (0.9999, "1"),
         (float("inf"), "inf"),
         (float("nan"), "nan"),
     ],
@@ -28,5 +30,5 @@ def test_a_figure(value: float, text: str) -> None:
 
 
 def test_a_spread() -> None:
-    assert spread_text((0.297, 2.1, 1594.2), "pu s") == "min 0.297, median 2.10, max 1594 pu s"
-    assert spread_text((0.7, 0.9, 1.0)) == "min 0.700, median 0.900, max 1"
+    assert spread_text((0.297, 2.1, 1594.2), "pu s") == "min 0.297, median 2.1, max 1594 pu s"
+    assert spread_text((0.7, 0.9, 1.0)) == "min 0.7, median 0.9, max 1"
