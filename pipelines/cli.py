@@ -17,6 +17,11 @@ _COMMANDS = {
     "diff": "What changed from one library to another.",
     "nightly": "Build, validate, compare with the last good night, publish: for cron.",
     "show": "One drawn scenario as JSON.",
+    "merge": "Several libraries in one, without duplicates.",
+    "export": "One recipe of a library, for openg2g's example.",
+    "split": "Train, validation and test parts that share nothing.",
+    "leaks": "Seeds and scenarios that two libraries share.",
+    "select": "A library's candidates by another band, mostly without simulating.",
     "train": "A policy by PPO on a library (extra 'train').",
     "evaluate": "Policies beside no control, a rule and OFO on a held-out library.",
     "models": "LLM deployments that an experiment can name: figures, and what they rest on.",
@@ -52,12 +57,10 @@ def _show_versions(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     """Print this package's version and those of what its results depend on, without loading any of it."""
     if not asked or ctx.resilient_parsing:
         return
-    from importlib.metadata import version
-
     from scenario_lib.library.versions import versions
 
     names = {"opendss": "OpenDSS (dss-python-backend)", "scenario_lib": "scenario-lib, version"}
-    for name, found in {**versions(), "numba": version("numba")}.items():
+    for name, found in versions().items():
         click.echo(f"{names.get(name, name)} {found}")
     click.echo(f"Python {sys.version.split()[0]}")
     ctx.exit()

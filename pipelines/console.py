@@ -60,7 +60,7 @@ def _quiet() -> bool:
     return context is not None and bool(context.find_root().params.get("quiet"))
 
 
-def echo_facts(facts: dict[str, Any], lines: Iterable[str], as_json: bool) -> None:
+def echo_facts(facts: Any, lines: Iterable[str], as_json: bool) -> None:
     """Print the same facts as JSON or as text."""
     if as_json:
         echo_json(facts)
@@ -69,8 +69,13 @@ def echo_facts(facts: dict[str, Any], lines: Iterable[str], as_json: bool) -> No
 
 
 def echo_json(value: Any) -> None:
-    """Print strict JSON to stdout; a number that is not finite becomes null."""
-    click.echo(json.dumps(_finite(value), indent=1, allow_nan=False))
+    """Print strict JSON to stdout."""
+    click.echo(strict_json(value))
+
+
+def strict_json(value: Any) -> str:
+    """Indented JSON; a number that is not finite becomes null."""
+    return json.dumps(_finite(value), indent=1, allow_nan=False)
 
 
 def _finite(value: Any) -> Any:

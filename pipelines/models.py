@@ -7,7 +7,7 @@ import click
 
 from scenario_lib.feeders.model_cards import ModelCard, model_card, model_cards
 
-from .console import echo_facts, echo_json
+from .console import echo_facts
 from .options import aligned, json_option
 
 _LIST_COLUMNS = ("model", "GPUs", "task", "batch sizes", "kW per replica", "tokens/s", "deadline")
@@ -26,11 +26,9 @@ def command() -> None:
 def list_models(gpu: str | None, task: str | None, as_json: bool) -> None:
     """List the models, one a line; power and throughput at the smallest and largest feasible batch size."""
     cards = model_cards(gpu, task)
-    if as_json:
-        echo_json([card.to_dict() for card in cards])
-        return
-    click.echo("\n".join(aligned([_LIST_COLUMNS, *(_line(card) for card in cards)])))
-    click.echo(f"{len(cards)} models; name one as a site's model, look at it with 'scenario-lib models show NAME'")
+    table = aligned([_LIST_COLUMNS, *(_line(card) for card in cards)])
+    end = f"{len(cards)} models; name one as a site's model, look at it with 'scenario-lib models show NAME'"
+    echo_facts([card.to_dict() for card in cards], [*table, end], as_json)
 
 
 @command.command("show")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from scenario_lib.screening.build import BuildResult
-from scenario_lib.screening.criteria import kind_of, recovery_frac
+from scenario_lib.screening.criteria import recovery_frac
 from scenario_lib.screening.readable import Spread, spread_text
 
 
@@ -14,12 +14,16 @@ def summary_lines(result: BuildResult, wall_s: float) -> list[str]:
     """The summary of a build, line by line."""
     chosen, accepted = result.chosen, result.accepted
     rejected = Counter(str(choice.reason) for choice in chosen if not choice.accepted)
-    kinds = Counter(kind_of(c.measured.baseline) for c in accepted if c.measured.baseline)
+    kinds = Counter(choice.kind for choice in accepted)
     lines = [
         f"accepted {len(accepted)} of {len(chosen)} candidates"
         + (f" ({_counts(kinds)})" if accepted else "")
         + (f"; rejected: {_counts(rejected)}" if rejected else "")
     ]
+    for part in result.screened if len(result.screened) > 1 else ():
+        found = Counter(str(choice.kind) for choice in part.chosen if choice.accepted)
+        counts = _counts(found) or "none"
+        lines.append(f"stratum             {part.stratum.name}: {counts} of {len(part.chosen)} candidates")
     spreads = _spreads(result)
     if spreads:
         recovery, integral_pu_s = spreads
@@ -48,12 +52,12 @@ def summary_facts(result: BuildResult, wall_s: float) -> dict[str, Any]:
         "path": str(result.path),
         "candidates": len(result.chosen),
         "accepted": len(result.accepted),
-        "kinds": dict(Counter(kind_of(c.measured.baseline) for c in result.accepted if c.measured.baseline)),
+        "kinds": dict(Counter(choice.kind for choice in result.accepted)),
         "reasons": dict(Counter(str(choice.reason) for choice in result.chosen)),
         "recovery": recovery,
         "integral_pu_s": integral_pu_s,
         "failed_seeds": [choice.measured.seed for choice in result.failed],
-        "target_missed": result.target_missed,
+        "shortfalls": result.shortfalls,
         "kept_existing": result.kept_existing,
         "notice": result.notice,
         "jobs": result.log.jobs,
