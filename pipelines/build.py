@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from tqdm import tqdm
 
 from scenario_lib.errors import DataFileError, InvalidSettingError
 from scenario_lib.library.files import REPORT
@@ -15,11 +14,20 @@ from scenario_lib.screening.plan_recipes import MeasureOptions, planned
 from scenario_lib.screening.recipe_file import Tables, read_recipe_tables, with_overlay, with_request, with_setting
 from scenario_lib.screening.recipe_strata import NamedRecipe, parse_strata
 from scenario_lib.screening.request import BuildOptions
-from scenario_lib.screening.summary import summary_lines
+from scenario_lib.screening.summary import summary_facts, summary_lines
 from scenario_lib.simulation.engines import Engine
 
+from .console import echo_facts, progress_bar
 from .engine_options import engine_options
-from .options import jobs_option, name_and_value, parse_seeds, show_progress, specs_dir_option, timeout_option
+from .options import (
+    jobs_option,
+    json_option,
+    name_and_value,
+    parse_seeds,
+    show_progress,
+    specs_dir_option,
+    timeout_option,
+)
 
 EXIT_NOTHING_ACCEPTED = 5
 EXIT_SOME_FAILED = 6
@@ -46,7 +54,8 @@ EXIT_INTERRUPTED = 130
 @specs_dir_option
 @jobs_option
 @timeout_option
-def command(out: Path, **options: Any) -> None:
+@json_option
+def command(out: Path, as_json: bool, **options: Any) -> None:
     """Draw candidates, simulate each without control and under OFO, keep those worth training on.
 
     \b
@@ -61,15 +70,15 @@ def command(out: Path, **options: Any) -> None:
     build = BuildOptions(out, options["jobs"], options["timeout_s"], options["resume"], options["overwrite"])
     started = time.monotonic()
     try:
-        with tqdm(unit="candidate", dynamic_ncols=True, file=sys.stderr) as bar:
+        with progress_bar(unit="candidate") as bar:
             result = build_strata(strata, build, lambda progress: show_progress(bar, progress))
     except KeyboardInterrupt:
         click.echo(f"interrupted; what is finished is kept: the same command with --resume goes on ({out})", err=True)
         sys.exit(EXIT_INTERRUPTED)
-    for line in summary_lines(result, time.monotonic() - started):
-        click.echo(line)
+    wall_s = time.monotonic() - started
+    echo_facts(summary_facts(result, wall_s), summary_lines(result, wall_s), as_json)
     if options["report"]:
-        _report(result.path, options["specs_dir"], recipes[0].recipe.system)
+        _report(result.path, recipes[0].recipe.system, options["specs_dir"], as_json)
     _finish(result)
 
 
@@ -100,7 +109,7 @@ def _with_options(tables: Tables, options: dict[str, Any]) -> Tables:
     return tables
 
 
-def _report(library: Path, specs_dir: Path | None, system: str) -> None:
+def _report(library: Path, system: str, specs_dir: Path | None, as_json: bool) -> None:
     """A page that cannot be made is a notice: the library is there, and `scenario-lib report` can be tried again."""
     try:
         from scenario_lib.reporting.library_page import library_page
@@ -108,13 +117,12 @@ def _report(library: Path, specs_dir: Path | None, system: str) -> None:
         from scenario_lib.reporting.scenario_parts import PlayOptions
 
         write_page(library / REPORT, library_page(library, options=PlayOptions(specs_dir, system)))
-        click.echo(f"page                {library / REPORT}")
+        click.echo(f"page                {library / REPORT}", err=as_json)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the build itself has succeeded
         click.echo(f"no page was written: {str(error) or type(error).__name__}", err=True)
 
 
 def _finish(result: BuildResult) -> None:
-    click.echo(f"library             {result.path}")
     if not result.accepted:
         kept = "; the library that was there is untouched" if result.kept_existing else ""
         click.echo(f"nothing was accepted; the candidates table in {result.path} says why{kept}", err=True)

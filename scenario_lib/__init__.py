@@ -5,6 +5,7 @@ judged; accepted scenarios are published as a library. The public names below ar
 that importing the package is quick and opening a library loads no simulator.
 """
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -82,4 +83,5 @@ def __dir__() -> list[str]:
     return __all__
 
 
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless the program that uses it says otherwise
 register_envs()
