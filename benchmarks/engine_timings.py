@@ -21,6 +21,7 @@ from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.simulation.assets import Assets, load_assets
 from scenario_lib.simulation.compiled.assemble import start_state
 from scenario_lib.simulation.compiled.engine import CompiledScenario, compile_scenario, run_compiled
+from scenario_lib.simulation.compiled.episode import window_of
 from scenario_lib.simulation.compiled.lockstep import Lockstep
 from scenario_lib.simulation.compiled.measures import measure_rollout
 from scenario_lib.simulation.compiled.power_flow import OPENDSS, rebuild_admittance, solve_power_flow
@@ -132,7 +133,7 @@ def lockstep_s(bench: Bench, n_scenarios: int, threads: int, n_steps: int) -> fl
     scenarios = (
         compile_scenario(bench.draw(i), bench.experiment, bench.assets, n_steps + 1) for i in range(n_scenarios)
     )
-    stepper = Lockstep(scenarios, threads=threads)
+    stepper = Lockstep(map(window_of, scenarios), threads=threads)
     rng = np.random.default_rng(0)
     n_models, n_levels = stepper.batch_sizes.shape
     levels = rng.integers(0, n_levels, (n_steps // 10 + 1, n_scenarios, n_models))

@@ -19,13 +19,14 @@ from scenario_lib.simulation.compiled.errors import NotModelledError
 from scenario_lib.simulation.compiled.loops import (
     CONVERGED,
     FAILED_IN_STEP,
+    Controllers,
     Plant,
     Record,
     run_ofo,
     run_uncontrolled,
 )
 from scenario_lib.simulation.compiled.measures import measure_rollout
-from scenario_lib.simulation.compiled.power_flow import OPENDSS, Tolerance
+from scenario_lib.simulation.compiled.power_flow import OPENDSS, GridState, Network, Tolerance
 from scenario_lib.simulation.compiled.second import Feeding
 from scenario_lib.simulation.grid import tan_phi
 from scenario_lib.simulation.policies import POLICIES
@@ -149,19 +150,25 @@ def run_compiled(compiled: CompiledScenario, policy: str = "none", tolerance: To
 
 
 def _run_uncontrolled(compiled: CompiledScenario, tolerance: Tolerance, record: Record) -> tuple[int, int]:
-    network = compiled.circuit.network
-    plant = (compiled.feeding, compiled.plant)
-    second, outcome = run_uncontrolled(network, start_state(network), *plant, tolerance, record)
+    second, outcome = run_uncontrolled(*start_of(compiled), tolerance, record)
     return second, outcome
 
 
 def _run_ofo(compiled: CompiledScenario, tolerance: Tolerance, record: Record) -> tuple[int, int]:
-    network = compiled.circuit.network
-    n_bus_phases = len(compiled.circuit.bus_phases)
-    controllers = build_ofo(compiled.scenario, compiled.experiment, compiled.assets, compiled.tables, n_bus_phases)
-    plant = (compiled.feeding, compiled.plant)
-    second, outcome = run_ofo(network, start_state(network), *plant, tolerance, controllers, record)
+    second, outcome = run_ofo(*start_of(compiled), tolerance, ofo_controllers(compiled), record)
     return second, outcome
+
+
+def start_of(compiled: CompiledScenario) -> tuple[Network, GridState, Feeding, Plant]:
+    """What every loop over seconds begins with."""
+    network = compiled.circuit.network
+    return network, start_state(network), compiled.feeding, compiled.plant
+
+
+def ofo_controllers(compiled: CompiledScenario) -> Controllers:
+    """The scenario's OFO controllers before their first step, with the tuning that screening uses."""
+    n_bus_phases = len(compiled.circuit.bus_phases)
+    return build_ofo(compiled.scenario, compiled.experiment, compiled.assets, compiled.tables, n_bus_phases)
 
 
 _Runner = Callable[[CompiledScenario, Tolerance, Record], tuple[int, int]]

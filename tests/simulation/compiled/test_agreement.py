@@ -16,9 +16,9 @@ from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.sites import Site
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
+from scenario_lib.simulation.agreement import AGREEMENT_PU
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.compiled.assemble import start_state
-from scenario_lib.simulation.compiled.circuit import AGREEMENT_PU
 from scenario_lib.simulation.compiled.engine import compile_scenario, run_compiled
 from scenario_lib.simulation.compiled.power_flow import ACCURATE, OPENDSS, Tolerance
 from scenario_lib.simulation.compiled.second import solve_second
