@@ -1,4 +1,4 @@
-"""The loops over seconds: nobody in control, or one OFO controller per site."""
+"""The loops over seconds: nobody in control, or one controller per site, OFO or rule-based."""
 
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from scenario_lib.simulation.compiled.ofo import (
     update_voltage_duals,
 )
 from scenario_lib.simulation.compiled.power_flow import GridState, Network, Tolerance
+from scenario_lib.simulation.compiled.rule_based import apply_rules
 from scenario_lib.simulation.compiled.second import W_PER_KW, Feeding, record_voltages, solve_second
 from scenario_lib.simulation.compiled.sensitivity import estimate_sensitivity
 from scenario_lib.simulation.compiled.server_power import Servers, model_power_w
@@ -96,6 +97,20 @@ def run_uncontrolled(
         if not solve_second(network, state, feeding, second, record.power_w[second], tolerance, second == 0):
             return second, FAILED_IN_STEP
         record_voltages(network, state, record.voltages_pu[second])
+    return record.voltages_pu.shape[0], CONVERGED
+
+
+@kernel
+def run_rule_based(network, state, feeding, plant, tolerance, rules, record):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+    """The rule-based controller at every site; arguments and result as of `run_ofo`, with `Rules`."""
+    levels = plant.initial_levels.copy()
+    for second in range(record.voltages_pu.shape[0]):
+        site_powers(plant, second, levels, record.power_w[second])
+        observe_second(plant, second, levels, record)
+        if not solve_second(network, state, feeding, second, record.power_w[second], tolerance, second == 0):
+            return second, FAILED_IN_STEP
+        record_voltages(network, state, record.voltages_pu[second])
+        apply_rules(rules, plant.site_of_model, record.voltages_pu[second], record.itl_s[second], levels)
     return record.voltages_pu.shape[0], CONVERGED
 
 

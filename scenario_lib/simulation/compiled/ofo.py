@@ -137,11 +137,11 @@ def primal_step(settings, models, state, voltage_gradient, itl_s, replicas, leve
         previous_xs[model] = x
         x = min(max(x - settings.primal_step_size * gradient, models.lowest_x[model]), models.highest_x[model])
         xs[model] = x
-        levels[model] = _nearest(models.batch_sizes[model], models.n_levels[model], 2.0**x)
+        levels[model] = nearest_size(models.batch_sizes[model], models.n_levels[model], 2.0**x)
 
 
 @kernel
-def _nearest(batch_sizes: Ints, n: int, wanted: float) -> int:
+def nearest_size(batch_sizes: Ints, n: int, wanted: float) -> int:
     """Position of the nearest of the first n values of a rising array, the smaller one of two equally near."""
     above = 0
     while above < n and batch_sizes[above] < wanted:

@@ -23,6 +23,7 @@ from scenario_lib.simulation.compiled.engine import compile_scenario, run_compil
 from scenario_lib.simulation.compiled.power_flow import ACCURATE, OPENDSS, Tolerance
 from scenario_lib.simulation.compiled.second import solve_second
 from scenario_lib.simulation.grid import ScenarioGrid
+from scenario_lib.simulation.policies import POLICIES
 from scenario_lib.simulation.rollout import Rollout, run_rollout
 
 SECONDS = 320  # two sensitivity estimates
@@ -46,7 +47,7 @@ def assert_agree(theirs: Rollout, ours: Rollout) -> None:
     assert np.abs(ours.voltages_pu - theirs.voltages_pu).max() < AGREEMENT_PU
 
 
-@pytest.mark.parametrize("policy", ["none", "ofo"])
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("seed", [7, 31007])
 @pytest.mark.parametrize("system", ["ieee13", "ieee34", "ieee123"])
 def test_shipped_feeders(system: str, seed: int, policy: str, eventful: RandomizationSettings) -> None:
@@ -56,7 +57,7 @@ def test_shipped_feeders(system: str, seed: int, policy: str, eventful: Randomiz
         assert np.any(theirs.batch_sizes != theirs.batch_sizes[0])  # there were decisions to agree on
 
 
-@pytest.mark.parametrize("policy", ["none", "ofo"])
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("seed", [7, 1007, 2007])
 def test_a_users_feeder_with_few_replicas(
     users_experiment: Experiment, eventful: RandomizationSettings, seed: int, policy: str
@@ -67,6 +68,21 @@ def test_a_users_feeder_with_few_replicas(
     assert np.any((counts > 0) & (counts <= 30))
     assert np.any(counts > 30)
     assert len(np.unique(counts, axis=0)) > 3  # ramps changed them
+
+
+def test_rules_that_have_much_to_do(users_experiment: Experiment, eventful: RandomizationSettings) -> None:
+    """Batch sizes go down under undervoltage, up under overvoltage, and stay where latency is too long already."""
+    limits = replace(users_experiment.limits, v_min_pu=0.985, v_max_pu=0.9995)
+    models = tuple(
+        replace(model, itl_deadline_s=model.itl_deadline_s * factor)
+        for model, factor in zip(users_experiment.models, (0.3, 1.0, 1.0, 0.5, 1.0), strict=True)
+    )
+    experiment = replace(users_experiment, limits=limits, models=models)
+    theirs, ours = both(experiment, eventful, 7, "rule-based")
+    assert_agree(theirs, ours)
+    steps = np.diff(theirs.batch_sizes, axis=0)
+    assert (steps > 0).any()
+    assert (steps < 0).any()
 
 
 def test_sites_without_noise_or_replicas(shrink_site: Callable[[Site, int], Site]) -> None:
