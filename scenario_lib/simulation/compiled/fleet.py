@@ -71,7 +71,6 @@ class Fleet:
         self._games: list[Game] = []
         self._shares = list(pairwise(shares_of(n_episodes, min(rules.threads, n_episodes))))
         self._crew = Crew(len(self._shares) - 1)
-        self._warm = False
 
     def load(self, i: int, episode: CompiledEpisode, ofo_penalty: NDArray[np.float64] | None = None) -> bool:
         """Replace episode i, leaving the others as they are, and simulate its first interval.
@@ -86,8 +85,7 @@ class Fleet:
             InvalidSettingError: The episode has another circuit or other models.
         """
         self.put(i, episode, ofo_penalty)
-        if not self._warm:
-            self._warm_up()
+        self.prepare(play)
         with compiling_once("begin"):
             return bool(begin(self._games[0], i))
 
@@ -100,6 +98,11 @@ class Fleet:
         progress.step[i], progress.since_change[i] = 0, NEVER_CHANGED
         progress.levels[i] = episode.initial_levels
         self.restore(i, episode.checkpoint)
+
+    def prepare(self, kernel: Kernel) -> None:
+        """Have the machine code of a step made under the lock, by a step of no episode."""
+        with compiling_once(kernel.__name__):
+            kernel(self._games[0], 0, 0)
 
     def restore(self, i: int, checkpoint: Checkpoint) -> None:
         """Have episode i go on from a checkpoint."""
@@ -134,11 +137,11 @@ class Fleet:
         self._run(advance)
 
     def _run(self, kernel: Kernel) -> None:
-        jobs = [partial(kernel, game, *share) for game, share in zip(self._games, self._shares, strict=True)]
-        if len(jobs) == 1:
-            jobs[0]()
+        if len(self._games) == 1:
+            kernel(self._games[0], *self._shares[0])
         else:
-            self._crew.run(jobs)
+            parts = zip(self._games, self._shares, strict=True)
+            self._crew.run([partial(kernel, game, *share) for game, share in parts])
 
     def _require_alike(self, episode: CompiledEpisode) -> None:
         same_models = episode.deployment.model_labels == self.deployment.model_labels
@@ -167,15 +170,6 @@ class Fleet:
             self._tables = self._fleet_tables(room)
             # Threads count references to arrays, so that one `Game` for all would pass between them all the time.
             self._games = [self._assembled() for _ in self._shares]
-
-    def _warm_up(self) -> None:
-        """Have the machine code of a step made under the lock, by a step that nobody takes part in."""
-        active = self.progress.active.copy()
-        self.progress.active[:] = False
-        with compiling_once("play"):
-            self.play()
-        self.progress.active[:] = active
-        self._warm = True
 
     def _fleet_tables(self, room: dict[str, NDArray]) -> PlayTables:  # type: ignore[type-arg]
         deployment = self.deployment

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.simulation.compiled.checkpoint import Checkpoint
-from scenario_lib.simulation.compiled.compile_once import compiling_once
 from scenario_lib.simulation.compiled.episode import CompiledEpisode
 from scenario_lib.simulation.compiled.fleet import Fleet, Rules
+from scenario_lib.simulation.compiled.play_kernels import advance
 from scenario_lib.simulation.compiled.play_tables import NO_LAYOUT, NO_WEIGHTS, Clock
 from scenario_lib.simulation.compiled.power_flow import OPENDSS, Tolerance
 
@@ -78,8 +78,7 @@ class Lockstep:
         self.seconds: Ints = self._fleet.progress.second
         outcome = self._fleet.outcome
         self._observed = Observed(outcome.voltages_pu, outcome.power_w, outcome.itl_s, outcome.converged)
-        with compiling_once("advance"):
-            self._fleet.advance()  # nobody takes part yet
+        self._fleet.prepare(advance)
         self._fleet.progress.active[:] = True
 
     def step(self, batch_sizes: Ints) -> Observed:

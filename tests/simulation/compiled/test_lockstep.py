@@ -1,5 +1,6 @@
 """Stepping from outside: the same bytes as rollouts, alone, together, with threads, and from a checkpoint."""
 
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -65,6 +66,15 @@ def test_together_as_alone(compiled: list[CompiledScenario], threads: int) -> No
         assert_same(
             [array[:, i : i + 1] for array in observed], played(Lockstep([window_of(one)]), actions[:, i : i + 1])
         )
+
+
+def test_threads_start_with_the_first_step(compiled: list[CompiledScenario]) -> None:
+    """A process that is to fork may make a stepper before."""
+    before = set(threading.enumerate())
+    stepper = Lockstep(map(window_of, compiled), threads=3)
+    assert set(threading.enumerate()) <= before
+    stepper.step(batches(stepper, 1)[0])
+    assert len(set(threading.enumerate()) - before) == 2
 
 
 def test_a_checkpoint_goes_on_as_if_nothing_had_happened(compiled: list[CompiledScenario]) -> None:
