@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scenario_lib.simulation.compiled.kernels import kernel
+from scenario_lib.simulation.compiled.kernels import inlined_kernel, kernel
 from scenario_lib.simulation.compiled.latency import LatencyDraws, LatencyFits, observe_itl
 from scenario_lib.simulation.compiled.ofo import (
     OFOModels,
@@ -50,7 +50,7 @@ class Record(NamedTuple):
     itl_s: Floats
 
 
-@kernel
+@inlined_kernel
 def site_powers(plant: Plant, second: int, levels: Ints, out_w: Floats) -> None:
     """Power of every site and phase (W) into `out_w`, shape (S, 3), added up in openg2g's order."""
     initial_levels, initial_power_w = plant.initial_levels, plant.initial_power_w[second]
@@ -73,7 +73,7 @@ def site_powers(plant: Plant, second: int, levels: Ints, out_w: Floats) -> None:
             out_w[0, phase] += training_w[run, second]
 
 
-@kernel
+@inlined_kernel
 def observe_second(plant: Plant, second: int, levels: Ints, record: Record) -> None:
     """Note batch levels and latencies of one second."""
     record.levels[second, :] = levels
@@ -145,7 +145,7 @@ def run_ofo(  # noqa: PLR0913 - kernels take no settings objects
     return record.voltages_pu.shape[0], CONVERGED
 
 
-@kernel
+@inlined_kernel
 def _control(network, state, feeding, plant, tolerance, controllers, record, second, levels):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     """Let every site's controller act on `levels`; False if an estimate did not converge.
 
