@@ -35,8 +35,8 @@ class EngineFinding(Finding):
         explained: Whether those that differ first lie on a rounding boundary; also if none differ.
     """
 
-    seconds_apart: int
-    explained: bool
+    seconds_apart: int = 0
+    explained: bool = True
 
 
 def compare_engines(
@@ -69,7 +69,9 @@ def compare_engines(
         f"verdict {'equal' if accepted else 'different'}",
     )
     grade = Grade.WITHIN_TOLERANCE if agrees else Grade.DIFFERS
-    return EngineFinding(grade, "; ".join(sentences), agreement.seconds_apart, agreement.explained)
+    return EngineFinding(
+        grade, "; ".join(sentences), seconds_apart=agreement.seconds_apart, explained=agreement.explained
+    )
 
 
 def _decisions(agreement: Agreement) -> str:

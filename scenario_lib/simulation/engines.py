@@ -19,9 +19,6 @@ COMPILED, REFERENCE = "compiled", "reference"
 ENGINES = (COMPILED, REFERENCE)
 TOLERANCES = ("opendss", "accurate")
 
-COMPILED_POLICIES = ("none", "ofo", "rule-based")
-"""Policies that the compiled engine has: all that have a name; objects run on the reference engine."""
-
 
 @dataclass(frozen=True, slots=True)
 class Engine:

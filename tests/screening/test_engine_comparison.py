@@ -97,7 +97,7 @@ def test_another_verdict_differs(record: ScenarioRecord, replayed: Replayed) -> 
 
 def test_decisions_are_counted() -> None:
     findings = [
-        EngineFinding(Grade.WITHIN_TOLERANCE, "", seconds, explained)
+        EngineFinding(Grade.WITHIN_TOLERANCE, "", seconds_apart=seconds, explained=explained)
         for seconds, explained in ((0, True), (0, True), (1, True), (7, False))
     ]
     assert list(count_decisions([*findings, Finding(Grade.HELD, "")])) == [

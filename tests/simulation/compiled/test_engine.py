@@ -24,7 +24,6 @@ from scenario_lib.simulation.compiled.engine import CompiledScenario, compile_sc
 from scenario_lib.simulation.compiled.errors import NotModelledError
 from scenario_lib.simulation.compiled.kernels import prune_beside
 from scenario_lib.simulation.compiled.measures import measure_rollout
-from scenario_lib.simulation.engines import COMPILED_POLICIES
 from scenario_lib.simulation.policies import POLICIES
 
 
@@ -48,7 +47,7 @@ def test_the_same_bytes_again_and_after_other_scenarios(policy: str) -> None:
 
 def test_policies_by_name() -> None:
     one = compiled(load_experiment("ieee13"))
-    assert [run_compiled(one, policy).policy for policy in COMPILED_POLICIES] == list(POLICIES)
+    assert [run_compiled(one, policy).policy for policy in POLICIES] == list(POLICIES)
     with pytest.raises(UnknownNameError, match="expected one of none, ofo, rule-based"):
         run_compiled(one, "best")
 
