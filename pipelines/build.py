@@ -24,7 +24,16 @@ from scenario_lib.screening.summary import summary_lines
 from scenario_lib.simulation.engines import Engine
 
 from .engine_options import engine_options
-from .options import jobs_option, name_and_value, parse_seeds, specs_dir_option, timeout_option
+from .options import (
+    backend_option,
+    cluster_of,
+    jobs_option,
+    name_and_value,
+    parse_seeds,
+    scheduler_option,
+    specs_dir_option,
+    timeout_option,
+)
 
 EXIT_NOTHING_ACCEPTED = 5
 EXIT_SOME_FAILED = 6
@@ -49,6 +58,8 @@ EXIT_INTERRUPTED = 130
 @engine_options
 @specs_dir_option
 @jobs_option
+@backend_option
+@scheduler_option
 @timeout_option
 def command(out: Path, **options: Any) -> None:
     """Draw candidates, simulate each without control and under OFO, keep those worth training on.
@@ -69,7 +80,14 @@ def command(out: Path, **options: Any) -> None:
         options["full_table"],
         Engine(options["engine"], options["tolerance"]),
     )
-    build = BuildOptions(out, options["jobs"], options["timeout_s"], options["resume"], options["overwrite"])
+    build = BuildOptions(
+        out,
+        options["jobs"],
+        options["timeout_s"],
+        options["resume"],
+        options["overwrite"],
+        cluster_of(options["backend"], options["scheduler"]),
+    )
     started = time.monotonic()
     try:
         with tqdm(unit="candidate", dynamic_ncols=True, file=sys.stderr) as bar:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from scenario_lib.errors import InvalidSettingError
+from scenario_lib.execution.options import CLUSTERS, Cluster
 
 
 def available_cores() -> int:
@@ -16,7 +17,17 @@ def available_cores() -> int:
 
 
 jobs_option = click.option(
-    "--jobs", type=click.IntRange(min=1), default=available_cores, show_default="all cores", help="Worker processes."
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=available_cores,
+    show_default="all cores",
+    help="Worker processes, unless a cluster has its own.",
+)
+backend_option = click.option(
+    "--backend", type=click.Choice(("local", *CLUSTERS)), default="local", show_default=True, help="Where workers run."
+)
+scheduler_option = click.option(
+    "--scheduler", metavar="ADDRESS", help="Of a Dask or Ray cluster.  [default with ray: one started on this machine]"
 )
 timeout_option = click.option(
     "--timeout", "timeout_s", type=float, default=None, help="Longest time for one candidate (s)."
@@ -55,3 +66,16 @@ def name_and_value(text: str, option: str) -> tuple[str, Any]:
         if value.replace("-", "_").isidentifier():
             return name.strip(), value
         raise InvalidSettingError(f'{option} {name}: {value!r} is not a value; write 0.3, true or ["flat"]') from None
+
+
+def cluster_of(backend: str, scheduler: str | None) -> Cluster | None:
+    """The cluster that `--backend` and `--scheduler` name; None for this machine.
+
+    Raises:
+        InvalidSettingError: An address without a cluster, or Dask without an address.
+    """
+    if backend != "local":
+        return Cluster(backend, scheduler)
+    if scheduler is not None:
+        raise InvalidSettingError(f"--scheduler is {scheduler!r}; expected together with --backend dask or ray")
+    return None

@@ -82,3 +82,7 @@ class PolicyError(ScenarioLibError, ValueError):
 
 class SharedSeedsError(ScenarioLibError, ValueError):
     """A policy would be evaluated on scenarios that it was trained on."""
+
+
+class ClusterError(ScenarioLibError, ConnectionError):
+    """A cluster cannot be used: nobody answers, it has no workers, or one of them has other versions or data."""

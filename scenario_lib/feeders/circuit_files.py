@@ -28,11 +28,15 @@ def circuit_files(circuit: Path) -> list[Path]:
         if not path.is_file():
             raise MissingDataError(f"{path}: no such file, but the circuit {circuit} needs it")
         files.append(path)
-        text = _BLOCK_COMMENT.sub("", path.read_text(encoding="utf-8", errors="replace"))
-        # Circuits come from Windows too, and OpenDSS takes either slash.
-        names = ["".join(groups).replace("\\", "/") for groups in _INCLUDE.findall(text)]
-        waiting += [(path.parent / name).resolve() for name in names]
+        waiting += [(path.parent / name).resolve() for name in included_names(path)]
     return files
+
+
+def included_names(path: Path) -> list[str]:
+    """The files that one circuit file redirects to, as they are named there but with slashes."""
+    text = _BLOCK_COMMENT.sub("", path.read_text(encoding="utf-8", errors="replace"))
+    # Circuits come from Windows too, and OpenDSS takes either slash.
+    return ["".join(groups).replace("\\", "/") for groups in _INCLUDE.findall(text)]
 
 
 def circuit_digest(circuit: Path) -> str:

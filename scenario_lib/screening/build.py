@@ -4,9 +4,9 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
+from scenario_lib.execution.cluster import require_usable
 from scenario_lib.execution.tasks import Outcome, RunOptions, run_tasks
 from scenario_lib.library.publish import publish
 from scenario_lib.library.recipe import Recipe
@@ -19,6 +19,7 @@ from scenario_lib.screening.provenance import plan_record, recipe_of
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
 from scenario_lib.screening.rows import candidate_row, new_record
 from scenario_lib.screening.select import Chosen, Selection, select
+from scenario_lib.screening.travel import REPLICATED, Measuring
 from scenario_lib.screening.workspace import Workspace
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import REFERENCE, Engine, prepare
@@ -79,6 +80,8 @@ def build_library(
     """Build and publish a library.
 
     Raises:
+        MissingExtraError, ClusterError: The cluster cannot be used; nothing was started. Or it is gone: what is
+            finished stays in the journal.
         BuildRefusedError: The target exists, another build runs, the disk is too small, or the journal differs.
         MissingDataError, DataFileError: Data are missing or do not fit; nothing was started.
         KeyboardInterrupt: Interrupted; what is finished stays in the journal.
@@ -87,6 +90,8 @@ def build_library(
     with workspace.claimed():
         workspace.require_free(options, request.most_candidates)
         check_feeder(plan.experiment)
+        if options.cluster is not None:
+            require_usable(options.cluster, REPLICATED)
         plan, notice = _with_engine(plan)
         recipe = recipe_of(plan)
         record = plan_record(plan, recipe)
@@ -211,8 +216,9 @@ class _State:
 
 
 def _measure(plan: MeasurePlan, request: CandidateRequest, options: BuildOptions, state: _State) -> None:
-    run = RunOptions(jobs=min(options.jobs, request.most_candidates), timeout_s=options.timeout_s)
-    for outcome in run_tasks(partial(measure_candidate, plan), state.waiting(), run):
+    jobs = min(options.jobs, request.most_candidates)
+    run = RunOptions(jobs=jobs, timeout_s=options.timeout_s, cluster=options.cluster)
+    for outcome in run_tasks(Measuring(plan, measure_candidate), state.waiting(), run):
         state.finish(outcome)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scenario_lib.errors import InvalidSettingError
+from scenario_lib.execution.options import Cluster
 from scenario_lib.feeders.checks import refuse, require_count, require_distinct, require_positive
 
 _LARGEST_SEED = 2**63 - 1
@@ -88,6 +89,7 @@ class BuildOptions:
         timeout_s: Longest time for one candidate (s); None means no limit.
         resume: Continue an unfinished build, if there is one.
         overwrite: Replace an existing library, or discard an unfinished build.
+        cluster: Measure candidates there; None means in worker processes of this machine.
     """
 
     out: Path
@@ -95,6 +97,7 @@ class BuildOptions:
     timeout_s: float | None = None
     resume: bool = False
     overwrite: bool = False
+    cluster: Cluster | None = None
 
     def __post_init__(self) -> None:
         require_count("jobs", self.jobs, 1)

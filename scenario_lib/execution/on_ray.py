@@ -1,0 +1,47 @@
+"""Ray: joblib's backend on a running cluster, or on one started for this run."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+import ray
+from joblib import Parallel, parallel_config
+from ray.exceptions import RayError
+from ray.util.joblib import register_ray
+
+from scenario_lib.errors import ClusterError
+from scenario_lib.execution.pools import Pool
+
+_ROUND = 8
+"""Calls per core and round: Ray's backend returns lists only, and a round ends with its last call."""
+
+
+@contextmanager
+def connected(address: str | None) -> Iterator[Pool]:
+    """A connection to the cluster at an address, or a cluster on this machine that ends with it.
+
+    Raises:
+        ClusterError: Nobody answers there.
+    """
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="error")
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise ClusterError(
+            f"no Ray cluster answers at {address} ({error}); start one with 'ray start --head', and give its address "
+            f"as --scheduler, or leave --scheduler away to start one on this machine"
+        ) from None
+    register_ray()
+    try:
+        cores = int(ray.cluster_resources().get("CPU", 0))
+        yield Pool(cores, lambda calls: _run(cores, calls), (RayError,))
+    finally:
+        ray.shutdown()
+
+
+def _run(cores: int, calls: Iterable[Any]) -> Iterator[Any]:
+    waiting = iter(calls)
+    # With one job joblib runs the calls in this process.
+    with parallel_config("ray", n_jobs=max(2, cores)), Parallel(batch_size=1) as parallel:
+        while calls_of_round := list(islice(waiting, _ROUND * cores)):
+            yield from parallel(calls_of_round)
