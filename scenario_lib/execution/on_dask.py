@@ -1,11 +1,12 @@
 """Dask: joblib's backend on a client of a running scheduler."""
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import closing, contextmanager
 from typing import Any
 
 from distributed import Client, KilledWorker
+from distributed.comm import CommClosedError
 from joblib import Parallel
 from joblib._dask import DaskDistributedBackend
 
@@ -65,5 +66,11 @@ def _run(client: Client, cores: int, calls: Iterable[Any]) -> Iterator[Any]:
     outcomes = Parallel(
         n_jobs=-1, backend=backend, return_as="generator_unordered", pre_dispatch=2 * cores, batch_size=1
     )(calls)
-    with closing(outcomes):
-        yield from outcomes
+    try:
+        with closing(outcomes):
+            yield from outcomes
+    except (CancelledError, CommClosedError) as error:
+        address = client.scheduler.address
+        raise ClusterError(
+            f"the Dask scheduler at {address} is gone ({type(error).__name__}); start it again"
+        ) from None

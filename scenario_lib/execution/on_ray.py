@@ -1,5 +1,6 @@
 """Ray: joblib's backend on a running cluster, or on one started for this run."""
 
+import socket
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -7,11 +8,14 @@ from typing import Any
 
 import ray
 from joblib import Parallel, parallel_config
-from ray.exceptions import RayError
+from ray.exceptions import OutOfMemoryError, RayActorError, WorkerCrashedError
 from ray.util.joblib import register_ray
 
 from scenario_lib.errors import ClusterError
 from scenario_lib.execution.pools import Pool
+
+_PATIENCE_S = 10
+"""How long to wait for a cluster to answer (s)."""
 
 _ROUND = 8
 """Calls per core and round: Ray's backend returns lists only, and a round ends with its last call."""
@@ -25,8 +29,9 @@ def connected(address: str | None) -> Iterator[Pool]:
         ClusterError: Nobody answers there.
     """
     try:
+        _require_answer(address)
         ray.init(address=address, log_to_driver=False, logging_level="error")
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise ClusterError(
             f"no Ray cluster answers at {address} ({error}); start one with 'ray start --head', and give its address "
             f"as --scheduler, or leave --scheduler away to start one on this machine"
@@ -34,9 +39,16 @@ def connected(address: str | None) -> Iterator[Pool]:
     register_ray()
     try:
         cores = int(ray.cluster_resources().get("CPU", 0))
-        yield Pool(cores, lambda calls: _run(cores, calls), (RayError,))
+        yield Pool(cores, lambda calls: _run(cores, calls), (RayActorError, WorkerCrashedError, OutOfMemoryError))
     finally:
         ray.shutdown()
+
+
+def _require_answer(address: str | None) -> None:
+    """Ray itself knocks for minutes where nobody is."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if colon:
+        socket.create_connection((host, int(port)), timeout=_PATIENCE_S).close()
 
 
 def _run(cores: int, calls: Iterable[Any]) -> Iterator[Any]:
