@@ -39,7 +39,13 @@ def connected(address: str | None) -> Iterator[Pool]:
     register_ray()
     try:
         cores = int(ray.cluster_resources().get("CPU", 0))
-        yield Pool(cores, lambda calls: _run(cores, calls), (RayActorError, WorkerCrashedError, OutOfMemoryError))
+        # With one job joblib runs the calls in this process.
+        with parallel_config("ray", n_jobs=max(2, cores)), Parallel(batch_size=1) as parallel:
+            yield Pool(
+                cores,
+                lambda calls: _run(parallel, _ROUND * cores, calls),
+                (RayActorError, WorkerCrashedError, OutOfMemoryError),
+            )
     finally:
         ray.shutdown()
 
@@ -51,9 +57,7 @@ def _require_answer(address: str | None) -> None:
         socket.create_connection((host, int(port)), timeout=_PATIENCE_S).close()
 
 
-def _run(cores: int, calls: Iterable[Any]) -> Iterator[Any]:
+def _run(parallel: Parallel, n_calls: int, calls: Iterable[Any]) -> Iterator[Any]:
     waiting = iter(calls)
-    # With one job joblib runs the calls in this process.
-    with parallel_config("ray", n_jobs=max(2, cores)), Parallel(batch_size=1) as parallel:
-        while calls_of_round := list(islice(waiting, _ROUND * cores)):
-            yield from parallel(calls_of_round)
+    while calls_of_round := list(islice(waiting, n_calls)):
+        yield from parallel(calls_of_round)

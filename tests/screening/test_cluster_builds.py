@@ -38,9 +38,6 @@ def test_a_feeder_and_specs_that_only_the_parent_has_give_the_same_bytes(
     here = build_library(plan, request, BuildOptions(tmp_path / "here"))
     assert 0 < len(here.accepted) < 8
 
-    def hide_our_files(*_: object) -> None:
-        own.rename(tmp_path / "hidden")
-
     real = build.run_tasks
 
     def run_tasks(function, tasks, options):
