@@ -3,12 +3,14 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.execution.options import CLUSTERS, Cluster
+
+if TYPE_CHECKING:
+    from scenario_lib.screening.build import Progress
 
 
 def available_cores() -> int:
@@ -17,17 +19,7 @@ def available_cores() -> int:
 
 
 jobs_option = click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=available_cores,
-    show_default="all cores",
-    help="Worker processes, unless a cluster has its own.",
-)
-backend_option = click.option(
-    "--backend", type=click.Choice(("local", *CLUSTERS)), default="local", show_default=True, help="Where workers run."
-)
-scheduler_option = click.option(
-    "--scheduler", metavar="ADDRESS", help="Of a Dask or Ray cluster.  [default with ray: one started on this machine]"
+    "--jobs", type=click.IntRange(min=1), default=available_cores, show_default="all cores", help="Worker processes, unless a cluster has its own."
 )
 timeout_option = click.option(
     "--timeout", "timeout_s", type=float, default=None, help="Longest time for one candidate (s)."
@@ -68,14 +60,8 @@ def name_and_value(text: str, option: str) -> tuple[str, Any]:
         raise InvalidSettingError(f'{option} {name}: {value!r} is not a value; write 0.3, true or ["flat"]') from None
 
 
-def cluster_of(backend: str, scheduler: str | None) -> Cluster | None:
-    """The cluster that `--backend` and `--scheduler` name; None for this machine.
-
-    Raises:
-        InvalidSettingError: An address without a cluster, or Dask without an address.
-    """
-    if backend != "local":
-        return Cluster(backend, scheduler)
-    if scheduler is not None:
-        raise InvalidSettingError(f"--scheduler is {scheduler!r}; expected together with --backend dask or ray")
-    return None
+def show_progress(bar: Any, progress: "Progress") -> None:
+    """How far a build is, on its bar."""
+    bar.total = progress.total
+    bar.set_postfix(accepted=progress.accepted, refresh=False)
+    bar.update(progress.done - bar.n)
