@@ -13,7 +13,11 @@ _LOCAL = "local"
 def cluster_options(command: Any) -> Any:
     """`--backend` and `--scheduler`, as a decorator."""
     backend = click.option(
-        "--backend", type=click.Choice((_LOCAL, *CLUSTERS)), default=_LOCAL, show_default=True, help="Where workers run."
+        "--backend",
+        type=click.Choice((_LOCAL, *CLUSTERS)),
+        default=_LOCAL,
+        show_default=True,
+        help="Where workers run.",
     )
     scheduler = click.option(
         "--scheduler", metavar="ADDRESS", help="Of the cluster.  [default with ray: a cluster on this machine]"

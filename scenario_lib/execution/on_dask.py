@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from distributed import Client, KilledWorker
-from distributed.comm import CommClosedError
+from distributed.comm import CommClosedError, get_address_host_port
 from joblib import Parallel
 from joblib._dask import DaskDistributedBackend
 
@@ -44,6 +44,8 @@ def connected(address: str) -> Iterator[Pool]:
         ClusterError: Nobody answers there, or no worker comes within some seconds.
     """
     try:
+        # A client that does not get as far as connecting complains when it is collected.
+        get_address_host_port(address, strict=True)
         client = Client(address, timeout=_PATIENCE_S, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ClusterError(
