@@ -45,7 +45,7 @@ def connected(address: str) -> Iterator[Pool]:
     """
     try:
         # A client that does not get as far as connecting complains when it is collected.
-        get_address_host_port(address, strict=True)
+        get_address_host_port(address)
         client = Client(address, timeout=_PATIENCE_S, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ClusterError(
