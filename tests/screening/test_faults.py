@@ -31,6 +31,7 @@ from scenario_lib.screening.measure import MeasurePlan
 from scenario_lib.screening.replay import ReplayOptions
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
 from scenario_lib.screening.validate import validate_library
+from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import Engine
 
 COMMAND = ("build", "--system", "ieee13", "--engine", "reference", "--candidates", "6", "--jobs", "1", "--out")
@@ -177,6 +178,12 @@ def test_a_working_directory_that_changes_during_a_build(
     (tmp_path / "elsewhere").mkdir()
     request = CandidateRequest(candidates=6)
     expected = None
+
+    def measure(plan: MeasurePlan, seed: int):
+        load_assets(plan.experiment, plan.specs_dir)  # as real candidates do
+        return measured_samples.measure(plan, seed)
+
+    monkeypatch.setattr(module, "measure_candidate", measure)
     for name in ("still", "moved"):
         monkeypatch.chdir(tmp_path / "home")
         experiment = load_experiment(Path("village") / village_file.name)
