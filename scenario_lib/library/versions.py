@@ -3,17 +3,18 @@
 from importlib.metadata import PackageNotFoundError, version
 
 # OpenDSS itself comes inside this distribution; asking for its version by name does not load it.
-_DISTRIBUTIONS = {
+DISTRIBUTIONS = {
     "scenario_lib": "scenario-lib",
     "numpy": "numpy",
     "openg2g": "openg2g",
     "opendss": "dss-python-backend",
+    "numba": "numba",  # it makes the compiled engine's machine code
 }
 
 
 def versions() -> dict[str, str]:
     """Installed versions by name."""
-    return {name: _version(distribution) for name, distribution in _DISTRIBUTIONS.items()}
+    return {name: _version(distribution) for name, distribution in DISTRIBUTIONS.items()}
 
 
 def _version(distribution: str) -> str:

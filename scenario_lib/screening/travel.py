@@ -7,14 +7,15 @@ from pathlib import Path
 
 from scenario_lib.errors import DataFileError
 from scenario_lib.execution.portable import PackageFile, SharedFile, shared_file
-from scenario_lib.feeders.circuit_files import circuit_files, included_names
+from scenario_lib.feeders.circuit_files import circuit_files, named_files
+from scenario_lib.library.versions import DISTRIBUTIONS
 from scenario_lib.screening.measure import Candidate, MeasurePlan, measure_candidate
 from scenario_lib.simulation.assets import assets_files, load_assets, specs_folder
 from scenario_lib.simulation.engines import prepare
 from scenario_lib.simulation.feeder_check import check_feeder
 
-REPLICATED = ("scenario-lib", "numpy", "openg2g", "dss-python-backend", "numba")
-"""Distributions whose version decides the last bits of a rollout; a cluster's workers must have the same."""
+REPLICATED = tuple(DISTRIBUTIONS.values())
+"""Distributions of which a cluster's workers must have the same version."""
 
 _CIRCUIT, _SPECS = Path("circuit"), Path("specs")
 
@@ -69,10 +70,10 @@ class Measuring:
 
 def _require_relative(circuit: list[Path]) -> None:
     for path in circuit:
-        absolute = [name for name in included_names(path) if Path(name).is_absolute()]
+        absolute = [name for name, _ in named_files(path) if Path(name).is_absolute()]
         if absolute:
             raise DataFileError(
-                f"{path}: redirects to {absolute[0]}, which the cluster's workers do not have; name it relative to "
+                f"{path}: names {absolute[0]}, which the cluster's workers do not have; name it relative to "
                 f"this file, and it travels along"
             )
 

@@ -1,7 +1,6 @@
 """Measuring where none of our files are: what travels, and that the figures are the same there."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -75,16 +74,17 @@ def test_of_a_shipped_feeder_nothing_is_sent(system: str) -> None:
 def test_an_absolute_path_in_a_circuit_is_refused_before_anything_is_sent(own: Path) -> None:
     circuit, loads = own / "village" / "village.dss", own / "parts" / "loads.dss"
     circuit.write_text(circuit.read_text().replace("../parts/loads.dss", str(loads)))
-    with pytest.raises(DataFileError, match=rf"village\.dss: redirects to {loads}, which the cluster's workers do not"):
+    with pytest.raises(DataFileError, match=rf"village\.dss: names {loads}, which the cluster's workers do not"):
         measuring(own / "village" / "experiment.toml").packed()
 
 
-def test_a_worker_without_a_file_that_the_circuit_reads_cannot_prepare(own: Path, tmp_path: Path) -> None:
-    """A table named otherwise than by Redirect is not found when packing, and missed before the first candidate."""
+def test_tables_that_the_circuit_reads_travel_too(own: Path, tmp_path: Path) -> None:
     circuit = own / "village" / "village.dss"
     (own / "village" / "shape.csv").write_text("1\n0.9\n")
     circuit.write_text(circuit.read_text().replace("\nNew ", "\nNew LoadShape.s npts=2 csvfile=shape.csv\nNew ", 2))
-    here = measuring(own / "village" / "experiment.toml")
-    here.prepare()
+    there = unpack(pack(measuring(own / "village" / "experiment.toml")).content, tmp_path / "there")
+    own.rename(tmp_path / "gone")
+    there.prepare()
+    (tmp_path / "there" / "circuit" / "village" / "shape.csv").unlink()
     with pytest.raises(DataFileError, match="OpenDSS cannot compile it"):
-        unpack(pack(replace(here)).content, tmp_path / "there").prepare()
+        there.prepare()
