@@ -17,6 +17,7 @@ from scenario_lib.screening.request import BuildOptions
 from scenario_lib.screening.summary import summary_facts, summary_lines
 from scenario_lib.simulation.engines import Engine
 
+from .cluster_options import cluster_of, cluster_options
 from .console import echo_facts, progress_bar
 from .engine_options import engine_options
 from .options import (
@@ -53,6 +54,7 @@ EXIT_INTERRUPTED = 130
 @engine_options
 @specs_dir_option
 @jobs_option
+@cluster_options
 @timeout_option
 @json_option
 def command(out: Path, as_json: bool, **options: Any) -> None:
@@ -67,7 +69,8 @@ def command(out: Path, as_json: bool, **options: Any) -> None:
         raise InvalidSettingError("how many candidates? Give --candidates, --accept or --seeds, or a recipe that does")
     engine = Engine(options["engine"], options["tolerance"])
     strata = planned(recipes, MeasureOptions(options["specs_dir"], options["full_table"], engine))
-    build = BuildOptions(out, options["jobs"], options["timeout_s"], options["resume"], options["overwrite"])
+    cluster = cluster_of(options["backend"], options["scheduler"])
+    build = BuildOptions(out, options["jobs"], options["timeout_s"], options["resume"], options["overwrite"], cluster)
     started = time.monotonic()
     try:
         with progress_bar(unit="candidate") as bar:

@@ -20,7 +20,11 @@ def available_cores() -> int:
 
 
 jobs_option = click.option(
-    "--jobs", type=click.IntRange(min=1), default=available_cores, show_default="all cores", help="Worker processes."
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=available_cores,
+    show_default="all cores",
+    help="Worker processes, unless a cluster has its own.",
 )
 timeout_option = click.option(
     "--timeout", "timeout_s", type=float, default=None, help="Longest time for one candidate (s)."

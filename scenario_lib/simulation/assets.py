@@ -132,6 +132,18 @@ def _require_figures(folder: Path, spec: ModelSpec, inference: InferenceData, lo
             raise DataFileError(f"{place / 'logistic_fit.json'}: {name} is {fit}; expected finite L, x0, k and b0")
 
 
+def assets_files(models: tuple[ModelSpec, ...], specs_dir: str | Path | None = None) -> list[Path]:
+    """The cache files that rollouts of these models read.
+
+    Raises:
+        MissingDataError: One of them is not there.
+    """
+    folder = specs_folder(specs_dir)
+    for spec in models:
+        _require_files(folder, spec)
+    return [folder / spec.cache_hash() / name for spec in models for name in _DIGESTED_FILES]
+
+
 def assets_digest(models: tuple[ModelSpec, ...], specs_dir: str | Path | None = None) -> str:
     """SHA-256 over the cache files that rollouts of these models read, manifests apart (they carry dates)."""
     digest = hashlib.sha256()
