@@ -132,13 +132,12 @@ def _require_figures(folder: Path, spec: ModelSpec, inference: InferenceData, lo
             raise DataFileError(f"{place / 'logistic_fit.json'}: {name} is {fit}; expected finite L, x0, k and b0")
 
 
-def assets_files(models: tuple[ModelSpec, ...], specs_dir: str | Path | None = None) -> list[Path]:
-    """The cache files that rollouts of these models read.
+def assets_files(models: tuple[ModelSpec, ...], folder: Path) -> list[Path]:
+    """The files of a spec cache that rollouts of these models read.
 
     Raises:
         MissingDataError: One of them is not there.
     """
-    folder = specs_folder(specs_dir)
     for spec in models:
         _require_files(folder, spec)
     return [folder / spec.cache_hash() / name for spec in models for name in _DIGESTED_FILES]
@@ -148,9 +147,7 @@ def assets_digest(models: tuple[ModelSpec, ...], specs_dir: str | Path | None = 
     """SHA-256 over the cache files that rollouts of these models read, manifests apart (they carry dates)."""
     digest = hashlib.sha256()
     with opened_specs(models, specs_dir) as folder:
-        for spec in models:
-            _require_files(folder, spec)
-            for name in _DIGESTED_FILES:
-                digest.update(f"{spec.cache_hash()}/{name}\n".encode())
-                digest.update(hashlib.sha256((folder / spec.cache_hash() / name).read_bytes()).digest())
+        for path in assets_files(models, folder):
+            digest.update(f"{path.relative_to(folder).as_posix()}\n".encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
