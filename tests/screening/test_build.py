@@ -262,13 +262,14 @@ def test_resuming_under_another_plan_is_refused(
 
 
 def test_resuming_with_other_versions_is_refused(in_this_process, tmp_path: Path, monkeypatch) -> None:
+    from scenario_lib.library.versions import versions
     from scenario_lib.screening import provenance
 
     in_this_process(stop_after=2)
     with pytest.raises(Stopped):
         build(tmp_path / "library")
     in_this_process()
-    monkeypatch.setattr(provenance, "versions", lambda: {"numpy": "9.9"})
+    monkeypatch.setattr(provenance, "versions", lambda: {**versions(), "numpy": "9.9"})
     with pytest.raises(BuildRefusedError, match=r"versions\.numpy: found '9\.9', expected '2"):
         build(tmp_path / "library", resume=True)
 
