@@ -79,7 +79,8 @@ def command(out: Path, as_json: bool, **options: Any) -> None:
         click.echo(f"interrupted; what is finished is kept: the same command with --resume goes on ({out})", err=True)
         sys.exit(EXIT_INTERRUPTED)
     wall_s = time.monotonic() - started
-    echo_facts(summary_facts(result, wall_s), summary_lines(result, wall_s), as_json)
+    lines = [*summary_lines(result, wall_s), f"library             {result.path}"]
+    echo_facts(summary_facts(result, wall_s), lines, as_json)
     if options["report"]:
         _report(result.path, recipes[0].recipe.system, options["specs_dir"], as_json)
     _finish(result)

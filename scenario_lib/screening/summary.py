@@ -41,7 +41,6 @@ def summary_lines(result: BuildResult, wall_s: float) -> list[str]:
         lines.append(f"failed              seed {choice.measured.seed}: {choice.reason}: {failure and failure.message}")
     if len(result.failed) > 5:
         lines.append(f"failed              and {len(result.failed) - 5} more; the candidates table has them all")
-    lines.append(f"library             {result.path}")
     return lines
 
 

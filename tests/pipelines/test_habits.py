@@ -131,7 +131,7 @@ def test_verbose_says_what_is_done(run, tmp_path: Path) -> None:
     seen = build(run, tmp_path / "library", "-v")
     assert seen.exit_code == 0
     lines = [line.rpartition("\r")[2] for line in seen.errors.split("\n")]
-    assert any(line.endswith("ieee13: 1 workers on engine compiled") for line in lines)
+    assert any(line.endswith("library: 1 workers on engine compiled") for line in lines)
     assert "published with 1 records" in seen.errors
     assert "OfflineDatacenter" not in seen.errors
     assert "OfflineDatacenter" in build(run, tmp_path / "more", "-vv").errors
