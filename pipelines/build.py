@@ -80,9 +80,10 @@ def command(out: Path, as_json: bool, **options: Any) -> None:
         sys.exit(EXIT_INTERRUPTED)
     wall_s = time.monotonic() - started
     lines = [*summary_lines(result, wall_s), f"library             {result.path}"]
-    echo_facts(summary_facts(result, wall_s), lines, as_json)
-    if options["report"]:
-        _report(result.path, recipes[0].recipe.system, options["specs_dir"], as_json)
+    page = _page(result.path, recipes[0].recipe.system, options["specs_dir"]) if options["report"] else None
+    if page:
+        lines.append(f"page                {page}")
+    echo_facts({**summary_facts(result, wall_s), "report": page and str(page)}, lines, as_json)
     _finish(result)
 
 
@@ -113,7 +114,7 @@ def _with_options(tables: Tables, options: dict[str, Any]) -> Tables:
     return tables
 
 
-def _report(library: Path, system: str, specs_dir: Path | None, as_json: bool) -> None:
+def _page(library: Path, system: str, specs_dir: Path | None) -> Path | None:
     """A page that cannot be made is a notice: the library is there, and `scenario-lib report` can be tried again."""
     try:
         from scenario_lib.reporting.library_page import library_page
@@ -121,9 +122,10 @@ def _report(library: Path, system: str, specs_dir: Path | None, as_json: bool) -
         from scenario_lib.reporting.scenario_parts import PlayOptions
 
         write_page(library / REPORT, library_page(library, options=PlayOptions(specs_dir, system)))
-        click.echo(f"page                {library / REPORT}", err=as_json)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the build itself has succeeded
         click.echo(f"no page was written: {str(error) or type(error).__name__}", err=True)
+        return None
+    return library / REPORT
 
 
 def _finish(result: BuildResult) -> None:

@@ -262,7 +262,6 @@ def test_resuming_under_another_plan_is_refused(
 
 
 def test_resuming_with_other_versions_is_refused(in_this_process, tmp_path: Path, monkeypatch) -> None:
-    from scenario_lib.library.versions import versions
     from scenario_lib.screening import provenance
 
     in_this_process(stop_after=2)
