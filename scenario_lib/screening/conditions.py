@@ -13,11 +13,12 @@ from scenario_lib.feeders.canonical import canonical_json, first_difference
 from scenario_lib.feeders.circuit_files import circuit_digest
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.origin import built_on
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.versions import versions
 from scenario_lib.scenario.canary import moved_draws
-from scenario_lib.screening.build_log import built_on, machine
+from scenario_lib.screening.build_log import machine
 from scenario_lib.screening.findings import Cause, Finding, Grade, all_causes
 from scenario_lib.simulation.assets import assets_digest
 from scenario_lib.simulation.training_trace import training_trace_recipe

@@ -10,8 +10,8 @@ import numpy as np
 from scenario_lib.library.candidates import read_candidates
 from scenario_lib.library.contents import LibraryContents, read_contents
 from scenario_lib.library.files import CANDIDATES
+from scenario_lib.library.origin import built_on
 from scenario_lib.library.recipe import Recipe
-from scenario_lib.screening.build_log import built_on
 from scenario_lib.screening.criteria import KINDS
 from scenario_lib.screening.readable import Spread, plain_figure, spread_text
 
