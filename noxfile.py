@@ -1,9 +1,10 @@
 """The tests that say whether figures are the same, under other versions of Python and of what is installed.
 
-    nox                  # all sessions below, then how their scenarios and traces compare
+    nox                  # all sessions below
     nox -s lowest        # one
 
-A session whose Python is not on this machine is skipped, with a notice.
+Each session also measures scenarios and traces, and prints how they compare with those of the first one, which has the
+pinned versions. A session whose Python is not on this machine is skipped, with a notice.
 """
 
 import re
@@ -13,7 +14,7 @@ from pathlib import Path
 import nox
 
 nox.options.default_venv_backend = "venv"
-nox.options.sessions = ["pinned", "numpy_oldest", "lowest", "newest", "compare"]
+nox.options.sessions = ["pinned", "numpy_oldest", "lowest", "newest"]
 
 MEASURED = Path(".nox") / "measured"
 PARTS = (
@@ -52,17 +53,13 @@ def newest(session: nox.Session) -> None:
     _check(session)
 
 
-@nox.session(python=False)
-def compare(session: nox.Session) -> None:
-    """The scenarios and traces of all sessions so far against those of the first pinned one."""
-    measured = sorted(MEASURED.glob("*.npz"), key=lambda path: (not path.stem.startswith("pinned"), path.stem))
-    session.run("python", "benchmarks/across_versions.py", "compare", *map(str, measured))
-
-
 def _check(session: nox.Session, *options: str) -> None:
     session.install(*options, "--editable", ".[test]")
-    session.run("python", "benchmarks/across_versions.py", "measure", str(MEASURED / f"{session.name}.npz"))
     session.run("python", "-m", "pytest", *(session.posargs or PARTS))
+    program, own = "benchmarks/across_versions.py", str(MEASURED / f"{session.name}.npz")
+    session.run("python", program, "measure", own)
+    first = min(map(str, MEASURED.glob("pinned-*.npz")), default=own)
+    session.run("python", program, "compare", first, own)
 
 
 def _constraints(session: nox.Session, lines: list[str]) -> str:
