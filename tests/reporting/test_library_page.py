@@ -14,8 +14,9 @@ from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.library.writer import NewLibrary, write_library
 from scenario_lib.reporting.choose import telling_records
-from scenario_lib.reporting.library_page import library_page
+from scenario_lib.reporting.library_page import MEANING, library_page
 from scenario_lib.scenario.settings import RandomizationSettings
+from scenario_lib.screening.criteria import Reason
 
 OPENG2G = Path(__file__).parents[1] / "data" / "openg2g_library_ieee13"
 HOSTILE = "<script>alert(1)</script>$\\frac{"
@@ -66,6 +67,11 @@ def test_a_library_by_openg2gs_example_has_a_page_without_what_it_does_not_know(
     assert titles == ["What is inside", "Difficulty", "Control windows", "Feeder", "Scenarios", "Provenance"]
     assert "cannot be verified" in page.lead
     assert "no candidates table" in read_page(page.to_html()).text
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_verdict_is_explained(reason: Reason) -> None:
+    assert len(MEANING[reason]) > 15
 
 
 def test_a_library_that_accepted_nothing_says_why(tmp_path: Path) -> None:
