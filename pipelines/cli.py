@@ -10,6 +10,7 @@ import click
 _COMMANDS = {
     "build": "Draw and screen candidates in parallel, publish a library.",
     "validate": "Check a library's files and draws, and replay its rollouts.",
+    "convert": "A library in its other form: sharded, or the contract's two files.",
     "info": "What a library holds: kinds, recovery, windows, recipe, versions.",
     "show": "One drawn scenario as JSON.",
     "train": "A policy by PPO on a library (extra 'train').",

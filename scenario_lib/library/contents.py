@@ -1,5 +1,6 @@
 """Parse a library's metadata, and refuse what is damaged, edited or newer than this version."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,13 +9,17 @@ from scenario_lib.errors import LibraryError, UnknownNameError
 from scenario_lib.feeders.canonical import file_digest
 from scenario_lib.library.config import recipe_from_config
 from scenario_lib.library.entries import parse_records
-from scenario_lib.library.files import DIGESTS, FORMAT_VERSION, METADATA, TRACES, read_json
+from scenario_lib.library.files import DIGESTED, DIGESTS, FORMAT_VERSION, METADATA, TRACES, read_json
 from scenario_lib.library.recipe import Recipe, recipe_from_dict
 from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.library.shards import ShardFiles
+from scenario_lib.library.store_layout import RECORDS, STORE, StoreLayout, parse_layout
+from scenario_lib.library.stored_checks import check_stored_records
+from scenario_lib.library.stored_records import RecordsFile, StoredRecords
 from scenario_lib.library.traces import TraceFile
 
 # None of them is in a library by openg2g's example: one that has any must prove itself.
-_OWN_KEYS = frozenset({"format_version", "recipes", "proofs"})
+_OWN_KEYS = frozenset({"format_version", "recipes", "proofs", STORE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +30,22 @@ class LibraryContents:
         config: The contract's `config`, as found.
         recipes: By identifier; a library without our keys has one, under "".
         digests: SHA-256 of the other files; empty for a library without our keys.
+        layout: How a sharded library is laid out; None for the contract's two files.
     """
 
     config: dict[str, Any]
-    records: tuple[ScenarioRecord, ...]
+    records: Sequence[ScenarioRecord]
     recipes: dict[str, Recipe]
     screening: dict[str, float]
     versions: dict[str, str]
     reproducible: bool
     digests: dict[str, str]
+    layout: StoreLayout | None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of all files that must have digests, if the library has any."""
+        return DIGESTED if self.layout is None else self.layout.files()
 
     def require_unchanged(self, path: Path) -> None:
         """Compare a table with its digest before it is parsed; without digests there is nothing to compare.
@@ -77,7 +89,11 @@ def read_contents(path: Path) -> LibraryContents:
     digests = _read_digests(path) if ours else {}
     try:
         recipes = _recipes(metadata, source, ours)
-        records = parse_records(metadata, recipes, TraceFile(path / TRACES), source)
+        layout = parse_layout(metadata[STORE], source) if STORE in metadata else None
+        if layout is None:
+            records: Sequence[ScenarioRecord] = parse_records(metadata, recipes, TraceFile(path / TRACES), source)
+        else:
+            records = _stored_records(path, layout, recipes, digests)
         return LibraryContents(
             config=metadata["config"],
             records=records,
@@ -86,11 +102,21 @@ def read_contents(path: Path) -> LibraryContents:
             versions=dict(metadata.get("versions", {})),
             reproducible=bool(metadata.get("reproducible", True)),
             digests=digests,
+            layout=layout,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, LibraryError | UnknownNameError):
             raise
         raise LibraryError(f"{source}: not what a library holds ({error}); it was damaged or edited") from None
+
+
+def _stored_records(
+    path: Path, layout: StoreLayout, recipes: dict[str, Recipe], digests: dict[str, str]
+) -> StoredRecords:
+    file = RecordsFile(path / RECORDS, digests[RECORDS])
+    records = StoredRecords(file, ShardFiles(path, layout), file.read())
+    check_stored_records(records, recipes, layout, str(path / RECORDS))
+    return records
 
 
 def _read_digests(path: Path) -> dict[str, str]:

@@ -44,15 +44,16 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """Strict JSON, one top-level key or list entry a line, so that libraries can be compared with line tools."""
     with replacing(path) as stream:
-        for chunk in _json_lines(value):
+        for chunk in json_lines(value):
             stream.write(chunk.encode())
 
 
-def _json_lines(value: dict[str, Any]) -> Iterator[str]:
+def json_lines(value: dict[str, Any]) -> Iterator[str]:
+    """The text that `write_json` writes, in pieces; an iterator stands for a list that is not held in memory."""
     yield "{"
     for position, (key, entry) in enumerate(value.items()):
         yield ("," if position else "") + f"\n{json.dumps(key)}: "
-        if isinstance(entry, list):
+        if isinstance(entry, list | Iterator):
             yield from _list_lines(entry)
         else:
             yield canonical_json(entry)

@@ -3,7 +3,8 @@
 import json
 import operator
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +14,12 @@ import numpy as np
 from scenario_lib.errors import LibraryError, ReplayError, UnknownNameError
 from scenario_lib.feeders.canonical import canonical_json, digest_of, first_difference
 from scenario_lib.library.candidates import read_candidates, read_table
+from scenario_lib.library.columns import kinds_of
 from scenario_lib.library.contents import LibraryContents, read_contents
 from scenario_lib.library.files import CANDIDATES, METADATA, RESOLVED
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.library.stored_records import StoredRecords
 from scenario_lib.library.writer import RESOLVED_SCHEMA
 from scenario_lib.scenario.canonical import resolve
 from scenario_lib.scenario.model import Scenario
@@ -31,7 +34,8 @@ class ScenarioLibrary:
     """A library on disk.
 
     Behaves as a sequence of records, in the order in which they were accepted (that is, of their seeds). Opening it
-    reads `metadata.json` only; traces are read when a record is asked for them. It can be pickled into workers.
+    reads `metadata.json` only; traces are read when a record is asked for them. It can be pickled into workers. A
+    sharded library (`scenario-lib convert`) behaves the same, and is the one to use from 10 000 records on.
 
     Args:
         path: The library's directory, written by scenario-lib or by openg2g's example.
@@ -57,8 +61,8 @@ class ScenarioLibrary:
                 self._require_training_trace(name, training_trace_digest(training_trace), "the given training trace")
 
     @property
-    def scenarios(self) -> tuple[ScenarioRecord, ...]:
-        """All records."""
+    def scenarios(self) -> Sequence[ScenarioRecord]:
+        """All records; those of a sharded library are made when they are asked for."""
         return self._contents.records
 
     @property
@@ -92,8 +96,8 @@ class ScenarioLibrary:
         return iter(self.scenarios)
 
     def __repr__(self) -> str:
-        kinds = [record.kind for record in self]
-        counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("under", "over", "mixed") if kind in kinds)
+        kinds = Counter(kinds_of(self.scenarios))
+        counts = ", ".join(f"{kinds[kind]} {kind}" for kind in ("under", "over", "mixed") if kinds[kind])
         systems = ", ".join(sorted({recipe.experiment.name for recipe in self.recipes.values()}))
         return f"ScenarioLibrary({str(self.path)!r}: {len(self)} scenarios on {systems}; {counts})"
 
@@ -112,7 +116,7 @@ class ScenarioLibrary:
         Raises:
             UnknownNameError: No record, or more than one (of several recipes), has that seed.
         """
-        found = self._by_seed.get(operator.index(seed), [])
+        found = [self.scenarios[position] for position in self._positions(operator.index(seed))]
         if len(found) == 1:
             return found[0]
         if found:
@@ -123,12 +127,21 @@ class ScenarioLibrary:
         nearby = ", ".join(str(record.seed) for record in self.scenarios[:5])
         raise UnknownNameError(f"{self.path}: no record of seed {seed}; the library has {nearby}, ...")
 
+    def _positions(self, seed: int) -> list[int]:
+        if isinstance(self.scenarios, StoredRecords):
+            return self.scenarios.positions(seed)
+        return self._by_seed.get(seed, [])
+
     @cached_property
-    def _by_seed(self) -> dict[int, list[ScenarioRecord]]:
-        records: dict[int, list[ScenarioRecord]] = {}
-        for record in self.scenarios:
-            records.setdefault(record.seed, []).append(record)
-        return records
+    def _by_seed(self) -> dict[int, list[int]]:
+        positions: dict[int, list[int]] = {}
+        for position, record in enumerate(self.scenarios):
+            positions.setdefault(record.seed, []).append(position)
+        return positions
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a worker needs; tables that were read and the index of seeds are made again there."""
+        return {name: value for name, value in vars(self).items() if name not in ("candidates", "_by_seed")}
 
     def recipe_of(self, record: ScenarioRecord) -> Recipe:
         """What a record was drawn from.
@@ -168,6 +181,8 @@ class ScenarioLibrary:
         Raises:
             LibraryError: The library has none, or they are damaged.
         """
+        if isinstance(self.scenarios, StoredRecords) and record.proof is not None:
+            return self.scenarios.shards.numbers(record.index, record.proof.scenario_digest)
         self.contents.require_unchanged(self.path / RESOLVED)
         table = read_table(self.path / RESOLVED, RESOLVED_SCHEMA)
         try:

@@ -11,7 +11,8 @@ from scenario_lib.errors import LibraryError, ScenarioLibError
 from scenario_lib.feeders.canonical import file_digest
 from scenario_lib.feeders.experiment import DURATION_S
 from scenario_lib.library.candidates import read_candidates
-from scenario_lib.library.files import CANDIDATES, DIGESTED, METADATA
+from scenario_lib.library.columns import column_of
+from scenario_lib.library.files import CANDIDATES, METADATA
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.view import spread_records
@@ -64,7 +65,7 @@ def _check_files(library: ScenarioLibrary) -> Iterator[Finding]:
     digests = library.contents.digests
     if not digests:
         return
-    for name in DIGESTED:
+    for name in library.contents.files:
         file = library.path / name
         if not file.is_file():
             yield Finding(Grade.DIFFERS, f"{file}: missing")
@@ -73,7 +74,7 @@ def _check_files(library: ScenarioLibrary) -> Iterator[Finding]:
     try:
         rows = read_candidates(library.path / CANDIDATES)
         seeds, accepted = (rows.column(name).to_pylist() for name in ("seed", "accepted"))
-        if list(compress(seeds, accepted)) != [record.seed for record in library]:
+        if list(compress(seeds, accepted)) != column_of(library.scenarios, "seed").tolist():
             text = f"{library.path / CANDIDATES}: accepted seeds are not those of {METADATA}"
             yield Finding(Grade.DIFFERS, text)
     except LibraryError as error:
