@@ -7,12 +7,16 @@ row costs what the row holds. Nothing a file claims is allocated or followed bef
 import hashlib
 import struct
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from scenario_lib.errors import LibraryError
 from scenario_lib.library.files import replacing
 
+_NUMPY_TYPES = {pa.float64(): "<f8", pa.int64(): "<i8", pa.uint16(): "<u2"}
 _MAGIC = b"ARROW1\0\0"
 
 # Where the header of a message says that its buffers are compressed: fields of the tables `Message` and `RecordBatch`
@@ -59,6 +63,13 @@ def parse_batch(buffer: pa.Buffer, schema: pa.Schema, source: str) -> pa.RecordB
     except (OSError, pa.ArrowException, ValueError, IndexError, struct.error) as error:
         raise LibraryError(f"{source}: cannot be read ({_one_line(error)}); the library is damaged") from None
     return batch
+
+
+def numbers_of(column: pa.Array) -> NDArray[Any]:
+    """Numbers without nulls as a view of the file; `to_numpy` would load pandas to do it."""
+    kind = _NUMPY_TYPES[column.type]
+    view: NDArray[Any] = np.frombuffer(column.buffers()[1], dtype=kind)[column.offset : column.offset + len(column)]
+    return view
 
 
 def _parse(buffer: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:

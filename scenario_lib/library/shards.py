@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from scenario_lib.errors import LibraryError
-from scenario_lib.library.arrow_file import map_file, parse_batch, write_batch
+from scenario_lib.library.arrow_file import map_file, numbers_of, parse_batch, write_batch
 from scenario_lib.library.files import parse_json
 from scenario_lib.library.store_layout import StoreLayout, shard_name
 from scenario_lib.library.traces import Array, trace_digest
@@ -158,8 +158,7 @@ class _Shard:
         return trace
 
     def _list(self, name: str, row: int) -> NDArray[Any]:
-        values: NDArray[Any] = self.batch.column(name)[row].values.to_numpy()
-        return values
+        return numbers_of(self.batch.column(name)[row].values)
 
 
 def _map_shard(path: Path, n_rows: int) -> _Shard:

@@ -23,7 +23,7 @@ def check_stored_records(records: StoredRecords, recipes: Collection[str], layou
         raise LibraryError(f"{source}: has {len(records)} rows, its metadata say {layout.records}; it is damaged")
     for index in np.flatnonzero(~_makes_sense(records)):
         check_entry(records[int(index)].contract(), f"{source}: row {index}")
-    names = records.column("recipe").astype(str)
+    names = records.column("recipe")
     unknown = set(names) - set(recipes)
     if unknown:
         raise LibraryError(f"{source}: names recipe {str(min(unknown))!r}, which is not there")

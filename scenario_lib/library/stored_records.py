@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from scenario_lib.errors import LibraryError
 from scenario_lib.feeders.canonical import canonical_json
-from scenario_lib.library.arrow_file import buffer_digest, map_file, parse_batch, write_batch
+from scenario_lib.library.arrow_file import buffer_digest, map_file, numbers_of, parse_batch, write_batch
 from scenario_lib.library.files import parse_json
 from scenario_lib.library.record import CONTRACT_FIELDS, RecordFields, RecordProof, ScenarioRecord
 from scenario_lib.library.shards import ShardFiles
@@ -107,8 +107,10 @@ class StoredRecords(Sequence[ScenarioRecord]):
 
     def column(self, name: str) -> NDArray[Any]:
         """One field of all records: a number of the contract, a text of the proof."""
-        values: NDArray[Any] = self.columns.column(name).to_numpy(zero_copy_only=False)
-        return values
+        field, column = self.columns.schema.field(name), self.columns.column(name)
+        if field.nullable or pa.types.is_string(field.type):
+            return np.array(column.to_pylist())
+        return numbers_of(column)
 
     def positions(self, seed: int) -> list[int]:
         """Where the records of a seed are; empty if there is none."""

@@ -154,6 +154,19 @@ def test_a_worker_reads_its_own_pages(stores: Stores, tmp_path: Path) -> None:
     assert done.stdout.split() == ["150007", "150007", "3600"]
 
 
+def test_reading_loads_neither_a_simulator_nor_pandas(stores: Stores) -> None:
+    program = (
+        "import sys\n"
+        "from scenario_lib import ScenarioLibrary\n"
+        "library = ScenarioLibrary(sys.argv[1])\n"
+        "record = library.record_for(library[77].seed)\n"
+        "library.materialize(record), repr(library), record.ofo_voltage_pen_per_step, library.stored_numbers(record)\n"
+        "print(sorted({'pandas', 'opendssdirect', 'numba', 'torch'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, stores[1].path], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_a_pickle_of_a_library_that_was_replaced_is_refused(sharded_path: Path, recipe: Recipe, tmp_path: Path) -> None:
     data = pickle.dumps(ScenarioLibrary(sharded_path))
     other = write_sample(tmp_path / "other", [(recipe, [7, 1007, 3007])])
