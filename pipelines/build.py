@@ -9,7 +9,7 @@ import click
 from tqdm import tqdm
 
 from scenario_lib.errors import DataFileError, InvalidSettingError
-from scenario_lib.screening.build import BuildResult, Progress, build_library
+from scenario_lib.screening.build import BuildResult, build_library
 from scenario_lib.screening.measure import MeasurePlan
 from scenario_lib.screening.recipe_file import (
     RecipeFile,
@@ -24,7 +24,7 @@ from scenario_lib.screening.summary import summary_lines
 from scenario_lib.simulation.engines import Engine
 
 from .engine_options import engine_options
-from .options import jobs_option, name_and_value, parse_seeds, specs_dir_option, timeout_option
+from .options import jobs_option, name_and_value, parse_seeds, show_progress, specs_dir_option, timeout_option
 
 EXIT_NOTHING_ACCEPTED = 5
 EXIT_SOME_FAILED = 6
@@ -73,7 +73,7 @@ def command(out: Path, **options: Any) -> None:
     started = time.monotonic()
     try:
         with tqdm(unit="candidate", dynamic_ncols=True, file=sys.stderr) as bar:
-            result = build_library(plan, recipe.candidates, build, lambda progress: _show(bar, progress))
+            result = build_library(plan, recipe.candidates, build, lambda progress: show_progress(bar, progress))
     except KeyboardInterrupt:
         click.echo(f"interrupted; what is finished is kept: the same command with --resume goes on ({out})", err=True)
         sys.exit(EXIT_INTERRUPTED)
@@ -107,12 +107,6 @@ def _with_options(tables: Tables, options: dict[str, Any]) -> Tables:
     if any(value is not None for value in request.values()):
         tables = with_request(tables, request)
     return tables
-
-
-def _show(bar: Any, progress: Progress) -> None:
-    bar.total = progress.total
-    bar.set_postfix(accepted=progress.accepted, refresh=False)
-    bar.update(progress.done - bar.n)
 
 
 def _finish(result: BuildResult) -> None:

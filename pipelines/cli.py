@@ -12,6 +12,8 @@ _COMMANDS = {
     "validate": "Check a library's files and draws, and replay its rollouts.",
     "convert": "A library in its other form: sharded, or the contract's two files.",
     "info": "What a library holds: kinds, recovery, windows, recipe, versions.",
+    "diff": "What changed from one library to another.",
+    "nightly": "Build, validate, compare with the last good night, publish: for cron.",
     "show": "One drawn scenario as JSON.",
     "train": "A policy by PPO on a library (extra 'train').",
     "evaluate": "Policies beside no control, a rule and OFO on a held-out library.",

@@ -3,11 +3,14 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from scenario_lib.errors import InvalidSettingError
+
+if TYPE_CHECKING:
+    from scenario_lib.screening.build import Progress
 
 
 def available_cores() -> int:
@@ -55,3 +58,10 @@ def name_and_value(text: str, option: str) -> tuple[str, Any]:
         if value.replace("-", "_").isidentifier():
             return name.strip(), value
         raise InvalidSettingError(f'{option} {name}: {value!r} is not a value; write 0.3, true or ["flat"]') from None
+
+
+def show_progress(bar: Any, progress: "Progress") -> None:
+    """How far a build is, on its bar."""
+    bar.total = progress.total
+    bar.set_postfix(accepted=progress.accepted, refresh=False)
+    bar.update(progress.done - bar.n)

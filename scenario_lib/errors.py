@@ -56,6 +56,10 @@ class BuildRefusedError(ScenarioLibError, RuntimeError):
     """A build may not start: target exists, another build runs, the disk is too small, or the journal differs."""
 
 
+class NightBusyError(ScenarioLibError, RuntimeError):
+    """Another nightly run is under way in the same directory."""
+
+
 class TaskTimeoutError(ScenarioLibError, TimeoutError):
     """One task of a parallel run took longer than it may."""
 

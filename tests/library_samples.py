@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,19 @@ def write_sample(folder: Path, pairs: list[tuple[Recipe, list[int]]]) -> Path:
         versions={"numpy": np.__version__},
         reproducible=True,
     )
+    folder.mkdir()
+    write_library(folder, library, (sample_traces(record.fields.seed) for record in records))
+    return folder
+
+
+def write_rows(folder: Path, rows: list[CandidateRow], recipe: Recipe, versions: dict[str, str] | None = None) -> Path:
+    """A library whose candidates table has these rows, and whose records are the accepted ones."""
+    records = tuple(sample_record(row.seed, recipe) for row in rows if row.accepted)
+    digests = {record.fields.seed: record.proof.scenario_digest for record in records}
+    told = [
+        replace(row, scenario_digest=row.scenario_digest or digests.get(row.seed), recipe=recipe.id) for row in rows
+    ]
+    library = NewLibrary((recipe,), records, told, SCREENING, versions or {"numpy": np.__version__}, True)
     folder.mkdir()
     write_library(folder, library, (sample_traces(record.fields.seed) for record in records))
     return folder

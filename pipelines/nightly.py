@@ -1,0 +1,60 @@
+"""`scenario-lib nightly`: what cron runs."""
+
+import datetime
+import json
+import logging
+import sys
+from pathlib import Path
+
+import click
+from tqdm import tqdm
+
+from scenario_lib.errors import NightBusyError
+from scenario_lib.execution.tasks import RunOptions
+from scenario_lib.nightly.config import read_nightly
+from scenario_lib.nightly.report import NightReport, Outcome
+from scenario_lib.nightly.run import Night, run_night
+
+from .options import jobs_option, show_progress, timeout_option
+
+EXIT_INTERRUPTED = 130
+
+
+@click.command("nightly")
+@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The run's TOML file.")
+@click.option("--night", type=click.DateTime(["%Y-%m-%d"]), help="Day that names the night.  [default: today, UTC]")
+@jobs_option
+@timeout_option
+def command(config: Path, night: datetime.datetime | None, jobs: int, timeout_s: float | None) -> None:
+    """Build a library, validate a sample on both engines, compare with the last good night, publish.
+
+    Prints one line of JSON; what happens meanwhile goes to standard error. `current` in the run's directory points at
+    the newest night that passed, and is never moved otherwise. Killed or interrupted, the same command goes on.
+
+    \b
+    Exit codes: 0 published, or was already; 1 refused (the error says why); 2 usage; 10 the build failed or accepted
+    too few; 11 the validation failed; 12 too different from the last good night; 75 another run is under way;
+    130 interrupted.
+    """
+    day = night.date() if night else datetime.datetime.now(datetime.UTC).date()
+    _log_to_standard_error()
+    plan = read_nightly(config)
+    try:
+        with tqdm(unit="candidate", dynamic_ncols=True, file=sys.stderr, disable=None) as bar:
+            report = run_night(Night(plan, day, RunOptions(jobs, timeout_s), lambda p: show_progress(bar, p)))
+    except NightBusyError as error:
+        report = NightReport(day, Outcome.BUSY, str(error))
+    except KeyboardInterrupt:
+        click.echo("interrupted; the same command goes on", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    click.echo(json.dumps(report.to_dict(), allow_nan=False))
+    sys.exit(int(report.outcome))
+
+
+def _log_to_standard_error() -> None:
+    """Show what this project logs, with times, and nobody else's messages."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger = logging.getLogger("scenario_lib")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)

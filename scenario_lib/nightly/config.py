@@ -1,0 +1,137 @@
+"""What a nightly run is told: a TOML file."""
+
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+from typing import ClassVar
+
+from scenario_lib.errors import DataFileError
+from scenario_lib.feeders.checks import STRICT, require_at_least, require_count
+from scenario_lib.feeders.parsing import parse_as, read_toml
+from scenario_lib.screening.recipe_file import RecipeFile, parse_recipe, read_recipe_tables
+from scenario_lib.screening.request import CandidateRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """How many records are replayed before a night is published.
+
+    Attributes:
+        own: On the engine that screened them, bit for bit.
+        reference: On openg2g with OpenDSS, within tolerance.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
+
+    own: int = 5
+    reference: int = 2
+
+    def __post_init__(self) -> None:
+        for name in ("own", "reference"):
+            require_count(name, getattr(self, name), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What keeps a night from being published; None asks nothing.
+
+    Attributes:
+        min_accepted: Fewest records.
+        max_failed: Most candidates that raised, ran out of time or killed their worker.
+        max_lost: Most records of the last good night that are gone, or have another scenario under their seed.
+        max_flipped: Most candidates of the last good night that are judged otherwise about being accepted.
+        max_acceptance_change: Largest change of the fraction accepted.
+        max_distance: Largest Kolmogorov-Smirnov distance of the records' recovery or baseline integral.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
+
+    min_accepted: int = 1
+    max_failed: int | None = 0
+    max_lost: int | None = None
+    max_flipped: int | None = None
+    max_acceptance_change: float | None = None
+    max_distance: float | None = None
+
+    def __post_init__(self) -> None:
+        require_count("min_accepted", self.min_accepted, 1)
+        for name in ("max_failed", "max_lost", "max_flipped"):
+            if getattr(self, name) is not None:
+                require_count(name, getattr(self, name), 0)
+        for name in ("max_acceptance_change", "max_distance"):
+            if getattr(self, name) is not None:
+                require_at_least(name, getattr(self, name), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How many nights stay on disk: the newest good ones (the current one always), and the newest failed ones."""
+
+    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
+
+    good: int = 7
+    failed: int = 3
+
+    def __post_init__(self) -> None:
+        require_count("good", self.good, 1)
+        require_count("failed", self.failed, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class NightlyConfig:
+    """The tables of a nightly run's file.
+
+    Attributes:
+        root: Directory that holds the nights; relative to the file.
+        recipe: Recipe file of the build; relative to the file.
+        seed_advance: Every day the candidates start this many further on; 0 tries the same seeds each night, so that
+            a difference is one of code, versions or data.
+        specs_dir: Spec cache; relative to the file; None means the shipped one.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
+
+    root: str
+    recipe: str
+    seed_advance: int = 0
+    specs_dir: str | None = None
+    replay: Samples = Samples()
+    limits: Limits = Limits()
+    keep: Retention = field(default_factory=Retention)
+
+    def __post_init__(self) -> None:
+        require_count("seed_advance", self.seed_advance, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class NightPlan:
+    """A nightly run that is ready to be carried out: its file, and the recipe that the file names."""
+
+    config: NightlyConfig
+    recipe: RecipeFile
+    candidates: CandidateRequest
+    root: Path
+    specs_dir: Path | None
+
+    def request(self, night: date) -> CandidateRequest:
+        """The candidates of a night."""
+        start = self.candidates.seed_start + night.toordinal() * self.config.seed_advance
+        return replace(self.candidates, seed_start=start)
+
+
+def read_nightly(path: Path) -> NightPlan:
+    """The plan that a file describes.
+
+    Raises:
+        MissingDataError: The file, or the recipe that it names, is not there.
+        DataFileError: A table or value is not what it should be.
+    """
+    config = parse_as(NightlyConfig, read_toml(path), str(path))
+    folder = path.resolve().parent
+    recipe = parse_recipe(read_recipe_tables(folder / config.recipe), str(folder / config.recipe))
+    specs_dir = None if config.specs_dir is None else folder / config.specs_dir
+    if recipe.candidates is None:
+        raise DataFileError(f"{folder / config.recipe}: has no [candidates]; say there how many a night tries")
+    if recipe.candidates.seeds is not None and config.seed_advance:
+        raise DataFileError(f"{path}: seed_advance is {config.seed_advance}; expected 0, as the recipe lists its seeds")
+    return NightPlan(config, recipe, recipe.candidates, folder / config.root, specs_dir)

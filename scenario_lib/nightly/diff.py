@@ -1,0 +1,160 @@
+"""Two libraries side by side: what came, what went, what is judged otherwise, and what may be the cause."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from scenario_lib.library.candidates import CandidateRow, read_candidates
+from scenario_lib.library.contents import LibraryContents, read_contents
+from scenario_lib.library.files import CANDIDATES
+from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.nightly.changes import Change, provenance_changes
+from scenario_lib.nightly.pairing import Pairs, pair_up
+from scenario_lib.nightly.shifts import Shift, acceptance_shift, figure_shift, holm_adjusted
+from scenario_lib.nightly.verdicts import Flip, flips
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Records of the same scenario whose rollouts are not the same any more.
+
+    Attributes:
+        records: How many have another trace, or another figure.
+        largest_integral_change: Largest difference of a baseline or OFO integral (pu s).
+        largest_recovery_change: Largest difference of a recovery.
+    """
+
+    records: int
+    largest_integral_change: float
+    largest_recovery_change: float
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryDiff:
+    """How a library differs from an earlier one.
+
+    Attributes:
+        before, after: The two directories.
+        kept: Records of the same scenario in both.
+        lost, gained: Seeds of records in one only.
+        changed: Seeds of records that both have, with another scenario.
+        moved: Kept records whose rollouts differ.
+        flipped: Candidates that were judged otherwise.
+        shifts: Tests on the distributions.
+        provenance: Changes of versions, data, settings, thresholds and engine.
+    """
+
+    before: Path
+    after: Path
+    kept: int
+    lost: tuple[int, ...]
+    gained: tuple[int, ...]
+    changed: tuple[int, ...]
+    moved: Moved
+    flipped: tuple[Flip, ...]
+    shifts: tuple[Shift, ...]
+    provenance: tuple[Change, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing differs at all."""
+        return not (self.lost or self.gained or self.changed or self.moved.records or self.flipped or self.provenance)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as plain values."""
+        return {**asdict(self), "before": str(self.before), "after": str(self.after), "equal": self.equal}
+
+
+def diff_libraries(before: Path, after: Path) -> LibraryDiff:
+    """Compare two libraries.
+
+    Raises:
+        LibraryError: Either is not a library, or is damaged.
+    """
+    first, second = read_contents(before.resolve()), read_contents(after.resolve())
+    records = pair_up(first.records, second.records, _record_digest, _seed)
+    rows_before, rows_after = _rows(before, first), _rows(after, second)
+    candidates = pair_up(rows_before, rows_after, _row_digest, _seed)
+    return LibraryDiff(
+        before=before,
+        after=after,
+        kept=len(records.same),
+        lost=_seeds(records.lost),
+        gained=_seeds(records.gained),
+        changed=tuple(pair[1].seed for pair in records.changed),
+        moved=_moved(records),
+        flipped=tuple(flips((*candidates.same, *candidates.changed))),
+        shifts=_shifts(rows_before, rows_after),
+        provenance=provenance_changes(first, second),
+    )
+
+
+def _rows(folder: Path, contents: LibraryContents) -> list[CandidateRow]:
+    """Rows of the candidates table; none for a library by openg2g's example."""
+    if not contents.digests:
+        return []
+    path = folder.resolve() / CANDIDATES
+    contents.require_unchanged(path)
+    return [CandidateRow(**row) for row in read_candidates(path).to_pylist()]
+
+
+def _record_digest(record: ScenarioRecord) -> str | None:
+    return None if record.proof is None else record.proof.scenario_digest
+
+
+def _row_digest(row: CandidateRow) -> str | None:
+    return row.scenario_digest
+
+
+def _seed(entry: ScenarioRecord | CandidateRow) -> int:
+    return entry.seed
+
+
+def _seeds(records: tuple[ScenarioRecord, ...]) -> tuple[int, ...]:
+    return tuple(sorted(record.seed for record in records))
+
+
+def _moved(records: Pairs[ScenarioRecord]) -> Moved:
+    count, integral, recovery = 0, 0.0, 0.0
+    for before, after in records.same:
+        changes = [
+            abs(before.baseline_integral - after.baseline_integral),
+            abs(before.ofo_integral - after.ofo_integral),
+        ]
+        count += any(changes) or _traces_differ(before, after)
+        integral = max(integral, *changes)
+        recovery = max(recovery, abs(before.recovery_frac - after.recovery_frac))
+    return Moved(count, integral, recovery)
+
+
+def _traces_differ(before: ScenarioRecord, after: ScenarioRecord) -> bool:
+    if before.proof is None or after.proof is None:
+        return False
+    return (before.proof.baseline_digest, before.proof.ofo_digest) != (
+        after.proof.baseline_digest,
+        after.proof.ofo_digest,
+    )
+
+
+def _shifts(before: list[CandidateRow], after: list[CandidateRow]) -> tuple[Shift, ...]:
+    def figures(name: str, wanted: Callable[[CandidateRow], bool]) -> tuple[list[float], list[float]]:
+        first, second = (
+            [getattr(row, name) for row in rows if wanted(row) and getattr(row, name) is not None]
+            for rows in (before, after)
+        )
+        return first, second
+
+    def accepted(row: CandidateRow) -> bool:
+        return row.accepted
+
+    tests = (
+        acceptance_shift("acceptance", [row.accepted for row in before], [row.accepted for row in after]),
+        figure_shift(
+            "baseline integral of candidates", *figures("baseline_integral", lambda row: row.kind is not None)
+        ),
+        figure_shift("recovery of candidates", *figures("recovery_frac", lambda row: row.ofo_ran)),
+        figure_shift("baseline integral of records", *figures("baseline_integral", accepted)),
+        figure_shift("recovery of records", *figures("recovery_frac", accepted)),
+    )
+    return holm_adjusted([test for test in tests if test is not None])

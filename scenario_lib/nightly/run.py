@@ -1,0 +1,194 @@
+"""A night: build, validate, compare with the last good night, publish. Each step may end it; none can be half done."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+
+from scenario_lib.errors import BuildRefusedError, ScenarioLibError
+from scenario_lib.execution.tasks import RunOptions, one_line
+from scenario_lib.nightly.config import Limits, NightPlan
+from scenario_lib.nightly.diff import LibraryDiff, diff_libraries
+from scenario_lib.nightly.report import NightReport, Outcome
+from scenario_lib.nightly.shelf import NightFolders
+from scenario_lib.screening.build import ProgressHook, build_library
+from scenario_lib.screening.criteria import FAILED
+from scenario_lib.screening.findings import Grade
+from scenario_lib.screening.library_info import library_info
+from scenario_lib.screening.measure import MeasurePlan
+from scenario_lib.screening.replay import ReplayOptions
+from scenario_lib.screening.request import BuildOptions
+from scenario_lib.screening.validate import validate_library
+from scenario_lib.simulation.engines import REFERENCE, Engine
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """One night of a plan.
+
+    Attributes:
+        date: The day that names it, and from which its seeds follow.
+        run: Workers, and the longest time of a candidate.
+        on_progress: Called as candidates finish.
+    """
+
+    plan: NightPlan
+    date: date
+    run: RunOptions = RunOptions()
+    on_progress: ProgressHook = lambda _: None
+
+
+def run_night(night: Night) -> NightReport:
+    """Carry out a night, and publish it if it passes.
+
+    A night that was interrupted goes on where it stopped; one that is published already is left as it is.
+
+    Raises:
+        NightBusyError: Another run is under way in the same directory; nothing was done.
+        KeyboardInterrupt: Interrupted; the same call goes on.
+    """
+    folders = NightFolders(night.plan.root)
+    with folders.claimed():
+        if folders.good.library(night.date).is_dir():
+            return _already_published(night, folders)
+        work = folders.work(night.date)
+        report = NightReport(night.date)
+        for stage, step in (("build", _build), ("validate", _validate), ("compare", _compare)):
+            if report.passed:
+                report = _timed(stage, step, night, work / "library", report)
+        report = _put_away(report, folders, work / "library")
+        folders.good.prune(night.plan.config.keep.good, spare=folders.current())
+        folders.failed.prune(night.plan.config.keep.failed)
+        return report
+
+
+Step = Callable[[Night, Path, NightReport], NightReport]
+
+
+def _timed(stage: str, step: Step, night: Night, library: Path, report: NightReport) -> NightReport:
+    """One step, with its duration; whatever it raises ends the night with a report."""
+    logger.info("%s: %s", night.date, stage)
+    started = time.monotonic()
+    try:
+        report = step(night, library, report)
+    except Exception as error:  # a nightly run answers with its line of JSON, whatever happened
+        if not isinstance(error, ScenarioLibError | OSError):
+            logger.exception("%s: %s failed", night.date, stage)
+        report = replace(report, outcome=_FAILURE_OF[stage], message=f"{stage}: {one_line(error)}")
+    return replace(report, seconds={**report.seconds, stage: round(time.monotonic() - started, 3)})
+
+
+_FAILURE_OF = {"build": Outcome.BUILD_FAILED, "validate": Outcome.NOT_VALID, "compare": Outcome.TOO_DIFFERENT}
+
+
+def _already_published(night: Night, folders: NightFolders) -> NightReport:
+    """A night whose library is in its place; only the pointer may be behind, if a run was killed just before."""
+    current = folders.current()
+    if current is None or current < night.date:
+        folders.point_at(night.date)
+    library = folders.good.library(night.date)
+    return replace(_counted(NightReport(night.date, library=library), library), message="was published already")
+
+
+def _build(night: Night, library: Path, report: NightReport) -> NightReport:
+    recipe = night.plan.recipe
+    experiment = recipe.experiment()
+    plan = MeasurePlan(experiment, recipe.settings(experiment), recipe.screening, night.plan.specs_dir)
+    options = BuildOptions(library, night.run.jobs, night.run.timeout_s, resume=True, overwrite=True)
+    request = night.plan.request(night.date)
+    try:
+        build_library(plan, request, options, night.on_progress)
+    except BuildRefusedError as refused:
+        # Nobody is there to decide: what was begun under other settings, data or versions is begun again.
+        logger.warning("%s: begun again: %s", night.date, refused)
+        build_library(plan, request, replace(options, resume=False), night.on_progress)
+    report = _counted(replace(report, library=library), library)
+    limits = night.plan.config.limits
+    if report.accepted < limits.min_accepted:
+        return _ended(report, Outcome.BUILD_FAILED, f"{report.accepted} accepted, fewer than {limits.min_accepted}")
+    if limits.max_failed is not None and report.failed > limits.max_failed:
+        return _ended(report, Outcome.BUILD_FAILED, f"{report.failed} candidates failed, over {limits.max_failed}")
+    return report
+
+
+def _counted(report: NightReport, library: Path) -> NightReport:
+    info = library_info(library)
+    failed = sum(count for reason, count in info.reasons.items() if reason in FAILED)
+    return replace(report, candidates=sum(info.reasons.values()), accepted=info.records, failed=failed)
+
+
+def _validate(night: Night, library: Path, report: NightReport) -> NightReport:
+    samples = night.plan.config.replay
+    options = ReplayOptions(samples.own, night.plan.specs_dir, run=night.run)
+    own = validate_library(library, options)
+    report = replace(report, grade=own.grade.name.lower())
+    if own.grade is not Grade.HELD:
+        return _ended(report, Outcome.NOT_VALID, "; ".join(finding.message for finding in own.findings))
+    if samples.reference == 0:
+        return report
+    other = validate_library(library, replace(options, records=samples.reference, engine=Engine(REFERENCE)))
+    report = replace(report, reference_grade=other.grade.name.lower())
+    if other.grade not in (Grade.HELD, Grade.WITHIN_TOLERANCE):
+        return _ended(report, Outcome.NOT_VALID, "; ".join(finding.message for finding in other.findings))
+    return report
+
+
+def _compare(night: Night, library: Path, report: NightReport) -> NightReport:
+    folders = NightFolders(night.plan.root)
+    against = folders.current()
+    if against is None:
+        return report
+    diff = diff_libraries(folders.good.library(against), library)
+    report = replace(
+        report,
+        against=against,
+        lost=len(diff.lost),
+        gained=len(diff.gained),
+        changed=len(diff.changed),
+        flipped=_flipped(diff),
+        provenance=tuple(str(change) for change in diff.provenance),
+    )
+    exceeded = list(_exceeded(diff, night.plan.config.limits))
+    return _ended(report, Outcome.TOO_DIFFERENT, "; ".join(exceeded)) if exceeded else report
+
+
+def _flipped(diff: LibraryDiff) -> int:
+    return sum(flip.changes_acceptance for flip in diff.flipped)
+
+
+def _exceeded(diff: LibraryDiff, limits: Limits) -> Iterator[str]:
+    """The limits that a comparison is beyond."""
+    shifts = {shift.quantity: abs(shift.effect) for shift in diff.shifts}
+    distance = max((effect for name, effect in shifts.items() if name.endswith("of records")), default=0.0)
+    for what, found, limit in (
+        ("records lost or changed", len(diff.lost) + len(diff.changed), limits.max_lost),
+        ("verdicts flipped", _flipped(diff), limits.max_flipped),
+        ("change of the acceptance", shifts.get("acceptance", 0.0), limits.max_acceptance_change),
+        ("distance of the records' distributions", distance, limits.max_distance),
+    ):
+        if limit is not None and found > limit:
+            yield f"{what}: {found:.4g}, over the limit {limit:g}"
+
+
+def _ended(report: NightReport, outcome: Outcome, message: str) -> NightReport:
+    return replace(report, outcome=outcome, message=message)
+
+
+def _put_away(report: NightReport, folders: NightFolders, library: Path) -> NightReport:
+    """Publish a night that passed; keep one that did not for looking at, its build for going on if it has none."""
+    if report.passed:
+        report = replace(report, library=folders.good.library(report.night))
+        folders.good.put(library, report.night, report.to_dict())
+        folders.point_at(report.night)
+        folders.forget_work()
+    elif library.is_dir():
+        report = replace(report, library=folders.failed.library(report.night))
+        folders.failed.put(library, report.night, report.to_dict())
+        folders.forget_work()
+    else:
+        folders.failed.note(report.night, report.to_dict())
+    return report

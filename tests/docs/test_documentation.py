@@ -1,0 +1,115 @@
+"""Every block of code in the documentation runs, page by page, in the order in which a reader meets it.
+
+A page runs in an empty folder in which `data` and `benchmarks` are those of the repository. What its blocks do:
+
+- `sh`: a shell script, which must succeed; commands are those of the environment that the tests run in.
+- `python`: a statement or several; the names of one block are there in the next ones of the page.
+- a block whose first line is a comment like `# file: my/experiment.toml` is written to that file.
+
+Blocks that take minutes stand under the comment `skip: next if(not long, ...)`; `scripts/docs --run` runs them too.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from unittest import SkipTest
+
+import pytest
+from sybil import Document, Example, Sybil
+from sybil.evaluators.python import PythonEvaluator
+from sybil.parsers.markdown import CodeBlockParser, SkipParser
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+LONG = "SCENARIO_LIB_LONG_DOCS"
+FILE_MARKS = ("# file: ", "! file: ")
+
+
+def run_shell(example: Example) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", example.parsed],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"exit code {done.returncode}\n{example.parsed}\n{done.stdout}\n{done.stderr}"
+
+
+def write_file(example: Example) -> None:
+    first, _, content = example.parsed.partition("\n")
+    mark = next((mark for mark in FILE_MARKS if first.startswith(mark)), None)
+    if mark is not None:
+        path = Path(first.removeprefix(mark))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+
+
+def run_python(example: Example) -> None:
+    write_file(example)
+    PythonEvaluator()(example)
+
+
+def parsed(page: Path) -> Document:
+    parsers = (
+        CodeBlockParser(language="python", evaluator=run_python),
+        CodeBlockParser(language="sh", evaluator=run_shell),
+        CodeBlockParser(language="toml", evaluator=write_file),
+        CodeBlockParser(language="dss", evaluator=write_file),
+        SkipParser(),
+    )
+    return Sybil(parsers=parsers).parse(page)
+
+
+def evaluated(document: Document) -> int:
+    """Run the blocks of a page; returns how many ran."""
+    ran = 0
+    for example in document.examples():
+        try:
+            example.evaluate()
+        except SkipTest:
+            continue
+        ran += 1
+    return ran
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("data", "benchmarks"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    document = parsed(page)
+    document.namespace["long"] = LONG in os.environ
+    with monkeypatch.context() as moved:
+        moved.chdir(tmp_path)
+        evaluated(document)
+
+
+def test_a_block_that_fails_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```python\nnumber = 1\n```\n\n```sh\ntest 1 = 2\n```\n", encoding="utf-8")
+    with monkeypatch.context() as moved, pytest.raises(AssertionError, match="exit code 1"):
+        moved.chdir(tmp_path)
+        evaluated(parsed(page))
+
+
+def test_files_and_names_last_for_a_page_and_skipped_blocks_do_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    blocks = (
+        "```toml\n# file: my/x.toml\na = 1\n```",
+        "```python\nname = 1\n```",
+        "```python\nassert name == 1\n```",
+        '<!--- skip: next if(not long, reason="minutes") -->',
+        "```sh\nfalse\n```",
+        '```sh\ngrep -q "a = 1" my/x.toml\n```',
+    )
+    page.write_text("\n\n".join(blocks), encoding="utf-8")
+    document = parsed(page)
+    document.namespace["long"] = False
+    with monkeypatch.context() as moved:
+        moved.chdir(tmp_path)
+        # Four blocks and the mark of the one that is skipped.
+        assert evaluated(document) == 5
