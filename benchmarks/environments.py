@@ -3,7 +3,8 @@
     python benchmarks/environments.py --system ieee13 --envs 64 --threads 2
 
 Builds a small library per system, then prints one line of JSON: steps a second of a single environment on both
-engines and of N in lockstep, observations and rewards included, and the time of a truncated episode's reset.
+engines and of N in lockstep, observations and rewards included, the same where no episode was compiled before, and
+the time of a truncated episode's reset.
 Kernels are compiled before anything is timed; figures are medians with their spread (lowest, highest).
 """
 
@@ -27,9 +28,10 @@ from scenario_lib.screening.build import build_library
 from scenario_lib.screening.criteria import ScreeningCriteria
 from scenario_lib.screening.measure import MeasurePlan
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
-from scenario_lib.simulation.compiled.episode_cache import EPISODES
+from scenario_lib.simulation.compiled.episode_cache import EPISODE_CACHE_MB, EPISODES
 
 ROUNDS = 7
+FRESH_STEPS = 8000  # of each environment: several episodes
 
 
 def spread(values: Sequence[float], digits: int = 0) -> dict[str, float]:
@@ -111,6 +113,23 @@ def vector_figures(make: Callable[..., Any], library: ScenarioLibrary, n_envs: i
     return spread([n_envs * len(actions) / seconds(lambda: play(env, actions)) for _ in range(ROUNDS)])
 
 
+def fresh_episode_figures(make: Callable[..., Any], library: ScenarioLibrary, n_envs: int) -> dict[str, object]:
+    """Steps a second where every episode is compiled when it comes: a library too large to be kept compiled.
+
+    Compiled ahead or not; what a step waits for then, beside the steps themselves, is a policy's, here none.
+    """
+    found: dict[str, object] = {"envs": n_envs}
+    EPISODES.resize(0)
+    for name, prefetch in (("compiled_when_reset", False), ("compiled_ahead", True)):
+        env = make(n_envs, library, prefetch=prefetch, autoreset_mode="SameStep")
+        env.reset(seed=0)
+        actions = np.random.default_rng(1).integers(0, 3, (FRESH_STEPS, *env.action_space.shape))
+        found[name] = round(n_envs * FRESH_STEPS / seconds(lambda env=env, actions=actions: play(env, actions)))
+        env.close()
+    EPISODES.resize(EPISODE_CACHE_MB)
+    return found
+
+
 def figures(system: str, arguments: argparse.Namespace) -> dict[str, object]:
     """All figures of one system."""
     with tempfile.TemporaryDirectory() as folder:
@@ -126,6 +145,7 @@ def figures(system: str, arguments: argparse.Namespace) -> dict[str, object]:
             "lockstep_steps_per_s": {
                 f"{count}_threads": vector_figures(vector, library, arguments.envs, count) for count in threads
             },
+            "fresh_episodes_steps_per_s": fresh_episode_figures(vector, library, n_envs=8),
         }
 
 

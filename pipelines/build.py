@@ -9,16 +9,10 @@ import click
 from tqdm import tqdm
 
 from scenario_lib.errors import DataFileError, InvalidSettingError
-from scenario_lib.screening.build import BuildResult, build_library
-from scenario_lib.screening.measure import MeasurePlan
-from scenario_lib.screening.recipe_file import (
-    RecipeFile,
-    Tables,
-    parse_recipe,
-    read_recipe_tables,
-    with_request,
-    with_setting,
-)
+from scenario_lib.screening.build import BuildResult, build_strata
+from scenario_lib.screening.plan_recipes import MeasureOptions, planned
+from scenario_lib.screening.recipe_file import Tables, read_recipe_tables, with_overlay, with_request, with_setting
+from scenario_lib.screening.recipe_strata import NamedRecipe, parse_strata
 from scenario_lib.screening.request import BuildOptions
 from scenario_lib.screening.summary import summary_lines
 from scenario_lib.simulation.engines import Engine
@@ -57,23 +51,16 @@ def command(out: Path, **options: Any) -> None:
     Exit codes: 0 built; 1 refused or failed; 2 usage; 5 nothing accepted; 6 built, but some candidates failed;
     7 built, but fewer accepted than asked for; 130 interrupted (go on with --resume).
     """
-    recipe = _recipe(options)
-    if recipe.candidates is None:
+    recipes = _recipes(options)
+    if recipes[0].recipe.candidates is None:
         raise InvalidSettingError("how many candidates? Give --candidates, --accept or --seeds, or a recipe that does")
-    experiment = recipe.experiment()
-    plan = MeasurePlan(
-        experiment,
-        recipe.settings(experiment),
-        recipe.screening,
-        options["specs_dir"],
-        options["full_table"],
-        Engine(options["engine"], options["tolerance"]),
-    )
+    engine = Engine(options["engine"], options["tolerance"])
+    strata = planned(recipes, MeasureOptions(options["specs_dir"], options["full_table"], engine))
     build = BuildOptions(out, options["jobs"], options["timeout_s"], options["resume"], options["overwrite"])
     started = time.monotonic()
     try:
         with tqdm(unit="candidate", dynamic_ncols=True, file=sys.stderr) as bar:
-            result = build_library(plan, recipe.candidates, build, lambda progress: show_progress(bar, progress))
+            result = build_strata(strata, build, lambda progress: show_progress(bar, progress))
     except KeyboardInterrupt:
         click.echo(f"interrupted; what is finished is kept: the same command with --resume goes on ({out})", err=True)
         sys.exit(EXIT_INTERRUPTED)
@@ -82,24 +69,24 @@ def command(out: Path, **options: Any) -> None:
     _finish(result)
 
 
-def _recipe(options: dict[str, Any]) -> RecipeFile:
+def _recipes(options: dict[str, Any]) -> list[NamedRecipe]:
     config = options["config"]
     tables = read_recipe_tables(config) if config else {}
     if options["system"] is not None:
         tables["system"] = options["system"]
     if "system" not in tables:
         raise InvalidSettingError("which feeder? Give --system, or --config with a recipe file")
-    recipe = parse_recipe(tables, str(config))
+    recipes = parse_strata(tables, str(config))
     changed = _with_options(tables, options)
     try:
-        return recipe if changed == tables else parse_recipe(changed, "command line")
+        return recipes if changed == tables else parse_strata(changed, "command line")
     except DataFileError as error:
         raise InvalidSettingError(str(error)) from None
 
 
 def _with_options(tables: Tables, options: dict[str, Any]) -> Tables:
     if options["overlay"] is not None:
-        tables = {**tables, "overlay": options["overlay"]}
+        tables = with_overlay(tables, options["overlay"])
     for setting in options["settings"]:
         tables = with_setting(tables, *name_and_value(setting, "--set"))
     names = ("candidates", "accept", "max_candidates", "seed_start")
@@ -118,5 +105,6 @@ def _finish(result: BuildResult) -> None:
     if result.failed:
         sys.exit(EXIT_SOME_FAILED)
     if result.target_missed:
-        click.echo("fewer were accepted than asked for: the brake (--max-candidates) was reached", err=True)
+        short = "; ".join(result.shortfalls)
+        click.echo(f"fewer were accepted than asked for: {short}; the brake (--max-candidates) was reached", err=True)
         sys.exit(EXIT_TARGET_MISSED)

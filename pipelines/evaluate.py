@@ -23,6 +23,13 @@ EXIT_SOME_FAILED = 6
 @click.command("evaluate")
 @click.argument("library", type=click.Path(path_type=Path))
 @click.option("--policy", "policies", multiple=True, type=click.Path(path_type=Path), help="A trained policy; repeat.")
+@click.option(
+    "--team",
+    "teams",
+    multiple=True,
+    metavar="DIR,DIR",
+    help="Trained policies in one rollout, each at sites of its own; repeat.",
+)
 @click.option("--baselines", default="none,rule-based,ofo", show_default=True, help='Named controls, or "".')
 @click.option("--records", default="all", show_default=True, metavar="all|N", help="Replay N records, spread evenly.")
 @click.option(
@@ -43,6 +50,7 @@ def command(library: Path, out: Path | None, as_json: bool, **options: Any) -> N
     """
     asked = EvaluationOptions(
         policies=options["policies"],
+        teams=tuple(tuple(Path(part.strip()) for part in team.split(",")) for team in options["teams"]),
         baselines=tuple(name.strip() for name in options["baselines"].split(",") if name.strip()),
         records=_count(options["records"]),
         specs_dir=options["specs_dir"],

@@ -30,6 +30,8 @@ specs_dir_option = click.option(
     default=None,
     help="Spec cache in openg2g's layout, such as measured traces. [default: the shipped synthetic traces]",
 )
+out_option = click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the library.")
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what is there, if it is a library.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 

@@ -10,7 +10,8 @@ from scenario_lib.errors import InvalidSettingError
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import randomize_scenario
-from scenario_lib.screening.recipe_file import parse_recipe, read_recipe_tables
+from scenario_lib.screening.recipe_file import read_recipe_tables
+from scenario_lib.screening.recipe_strata import parse_strata, recipe_for_seed
 
 
 @click.command("show")
@@ -30,6 +31,7 @@ def _scenario(seed: int, config: Path | None, system: str | None, library: Path 
     if library is not None or (config is None and system is None):
         raise InvalidSettingError("where from? Give --library, or --system and/or --config")
     tables: dict[str, Any] = read_recipe_tables(config) if config else {}
-    recipe = parse_recipe({**tables, "system": system} if system else tables, str(config or "command line"))
+    source = str(config or "command line")
+    recipe = recipe_for_seed(parse_strata({**tables, "system": system} if system else tables, source), seed, source)
     experiment = recipe.experiment()
     return randomize_scenario(seed, experiment=experiment, settings=recipe.settings(experiment))

@@ -21,7 +21,8 @@ EXIT_INTERRUPTED = 130
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings file; options win over it.")
 @click.option("--steps", type=int, help="Environment steps in all.  [default: 1000000]")
 @click.option("--seed", type=int, help="Of weights, actions and scenario order.  [default: 0]")
-@click.option("--envs", type=int, help="Environments that play at the same time.  [default: 4]")
+@click.option("--envs", type=int, help="Environments that play at the same time.  [default: 8]")
+@click.option("--engine", help="compiled, or reference: OpenDSS, with --envs 1.  [default: compiled]")
 @click.option("--observation", help="full-voltage, per-bus-summary, per-zone-summary or system-summary-only.")
 @click.option("--action", help="delta or coupled.")
 @click.option("--site", help="The agent's site.  [default: the first]")
@@ -58,7 +59,7 @@ def command(library: Path, out: Path, **options: Any) -> None:
 def _settings(options: dict[str, Any]) -> TrainingSettings:
     config = options["config"]
     tables = read_settings_tables(config) if config else {}
-    named = ("steps", "seed", "envs", "observation", "action", "site", "shared")
+    named = ("steps", "seed", "envs", "engine", "observation", "action", "site", "shared")
     changes = {name: options[name] for name in named if options[name] is not None}
     for option in ("reward", "set"):
         for text in options["rewards" if option == "reward" else "settings"]:

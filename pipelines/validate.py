@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import click
 
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.execution.tasks import RunOptions
-from scenario_lib.screening.findings import Grade
+from scenario_lib.screening.findings import Cause, Finding, Grade, RecordVerdict
 from scenario_lib.screening.replay import ReplayOptions
 from scenario_lib.screening.validate import ValidationReport, validate_library
 from scenario_lib.simulation.engines import ENGINES, TOLERANCES, Engine
@@ -23,6 +24,24 @@ _WORDS = {
     Grade.NOT_VERIFIABLE: "cannot be verified",
     Grade.DIFFERS: "DIFFERS",
 }
+_OF_RECORDS = {
+    Grade.HELD: "identical",
+    Grade.WITHIN_TOLERANCE: "identical within tolerance",
+    Grade.NOT_VERIFIABLE: "not verifiable",
+    Grade.DIFFERS: "different",
+}
+_CAUSES = {
+    Cause.CIRCUIT: "another circuit",
+    Cause.MODELS: "other power traces or fits",
+    Cause.TRAINING_TRACE: "another training trace",
+    Cause.EXPERIMENT: "another experiment",
+    Cause.RANDOM_STREAM: "numpy's random stream changed",
+    Cause.VERSIONS: "other versions",
+    Cause.CPU_FEATURES: "another processor",
+    Cause.EDITED_RECORD: "an edited record",
+    Cause.EDITED_RECIPE: "an edited recipe",
+    Cause.DAMAGED_FILE: "a damaged file",
+}
 
 
 @click.command("validate")
@@ -31,6 +50,7 @@ _WORDS = {
 @click.option("--system", help="Experiment's TOML file, for a library on a feeder of your own.")
 @click.option("--engine", type=click.Choice(ENGINES), help="Engine to replay on.  [default: the record's own]")
 @click.option("--tolerance", type=click.Choice(TOLERANCES), default="opendss", show_default=True, help="With --engine.")
+@click.option("--from-numbers", is_flag=True, help="Replay stored numbers; draw nothing. For another numpy's library.")
 @specs_dir_option
 @jobs_option
 @timeout_option
@@ -38,12 +58,16 @@ _WORDS = {
 def command(library: Path, replay: str, as_json: bool, **options: Any) -> None:
     """Check that files are whole and unchanged, draw every record again, and replay rollouts bit for bit.
 
+    Every record gets a verdict: identical, identical within tolerance (penalties within 1e-10 pu^2), or different;
+    with the cause, where it can be told.
+
     \b
     Exit codes: 0 held; 1 differs; 2 usage; 3 cannot be verified (no digests); 4 equal within tolerance.
     """
     run = RunOptions(options["jobs"], options["timeout_s"])
     engine = None if options["engine"] is None else Engine(options["engine"], options["tolerance"])
-    replays = ReplayOptions(_replay_count(replay), options["specs_dir"], options["system"], engine, run)
+    given = (options["specs_dir"], options["system"], engine, run, options["from_numbers"])
+    replays = ReplayOptions(_replay_count(replay), *given)
     report = validate_library(library, replays)
     click.echo(_as_json(report) if as_json else _as_text(report))
     sys.exit(int(report.grade))
@@ -62,13 +86,35 @@ def _as_text(report: ValidationReport) -> str:
     for finding in report.findings:
         label = "note" if finding.grade is Grade.HELD else finding.grade.name.lower()
         lines.append(f"{label}: {finding.message}")
-    lines.append(
-        f"{_WORDS[report.grade]} - {report.path}: {report.records} records drawn again, {report.replayed} replayed"
-    )
+    if report.causes:
+        lines.append(f"likely cause: {', '.join(_CAUSES[cause] for cause in report.causes)}")
+    how = "made of stored numbers" if report.from_numbers else "drawn again"
+    counts = f"{report.records} records {how}, {report.replayed} replayed{_counts(report)}"
+    lines.append(f"{_WORDS[report.grade]} - {report.path}: {counts}")
     return "\n".join(lines)
 
 
+def _counts(report: ValidationReport) -> str:
+    """How many records are how, unless all are identical."""
+    grades = Counter(verdict.grade for verdict in report.verdicts)
+    if set(grades) == {Grade.HELD}:
+        return ""
+    return "; " + ", ".join(f"{grades[grade]} {word}" for grade, word in _OF_RECORDS.items() if grades[grade])
+
+
 def _as_json(report: ValidationReport) -> str:
-    findings = [{"grade": finding.grade.name.lower(), "message": finding.message} for finding in report.findings]
-    facts = {**asdict(report), "path": str(report.path), "findings": findings, "grade": report.grade.name.lower()}
+    facts = {
+        "path": str(report.path),
+        "grade": report.grade.name.lower(),
+        "causes": list(report.causes),
+        "records": report.records,
+        "replayed": report.replayed,
+        "from_numbers": report.from_numbers,
+        "findings": [_graded(finding) for finding in report.findings],
+        "verdicts": [_graded(verdict) for verdict in report.verdicts],
+    }
     return json.dumps(facts, indent=1)
+
+
+def _graded(part: Finding | RecordVerdict) -> dict[str, Any]:
+    return {**asdict(part), "grade": part.grade.name.lower()}

@@ -77,7 +77,7 @@ class MissingExtraError(ScenarioLibError, ImportError):
 
 
 class TrainingError(ScenarioLibError, RuntimeError):
-    """A training run may not start (directory in use, another run to be resumed), or it broke off."""
+    """A training run may not start (directory in use, another run to be resumed, other data)."""
 
 
 class PolicyError(ScenarioLibError, ValueError):

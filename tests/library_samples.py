@@ -11,6 +11,7 @@ import numpy as np
 from scenario_lib.feeders.canonical import file_digest
 from scenario_lib.library.candidates import CandidateRow
 from scenario_lib.library.files import DIGESTS, METADATA, write_json
+from scenario_lib.library.inputs import inputs_digest
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.library.record import RecordFields, RecordProof
 from scenario_lib.library.traces import Array, trace_digest
@@ -30,7 +31,9 @@ def sample_traces(seed: int) -> tuple[Array, Array]:
 def sample_record(seed: int, recipe: Recipe) -> NewRecord:
     scenario = randomize_scenario(seed, experiment=recipe.experiment, settings=recipe.settings)
     overlay = scenario.params.training_overlay
-    digests = (trace_digest(trace) for trace in sample_traces(seed))
+    digests = [trace_digest(trace) for trace in sample_traces(seed)]
+    digest = scenario_digest(scenario)
+    inputs = inputs_digest(recipe, "reference", digest, overlay is not None)
     return NewRecord(
         fields=RecordFields(
             seed=seed,
@@ -47,7 +50,7 @@ def sample_record(seed: int, recipe: Recipe) -> NewRecord:
             bl_undervoltage_time_s=820.0,
             bl_overvoltage_time_s=0.0,
         ),
-        proof=RecordProof(recipe.id, "reference", scenario_digest(scenario), *digests),
+        proof=RecordProof(recipe.id, "reference", digest, *digests, inputs),
         resolved=resolve(scenario),
     )
 
@@ -63,11 +66,14 @@ def sample_row(seed: int, accepted: bool, recipe: str = "") -> CandidateRow:
 def write_sample(folder: Path, pairs: list[tuple[Recipe, list[int]]]) -> Path:
     """A library of the records that pairs of a recipe and its seeds mean, and one more candidate that was rejected."""
     records = [sample_record(seed, recipe) for recipe, seeds in pairs for seed in seeds]
-    rows = [sample_row(record.fields.seed, True, record.proof.recipe) for record in records]
+    rows = [
+        replace(sample_row(record.fields.seed, True, record.proof.recipe), scenario_digest=record.proof.scenario_digest)
+        for record in records
+    ]
     library = NewLibrary(
         recipes=tuple(recipe for recipe, _ in pairs),
         records=tuple(records),
-        candidates=[*rows, sample_row(999_007, False)],
+        candidates=[*rows, sample_row(999_007, False, pairs[0][0].id)],
         screening=SCREENING,
         versions={"numpy": np.__version__},
         reproducible=True,

@@ -18,7 +18,7 @@ class CompiledGame:
 
     def __init__(self, world: CompiledWorld, settings: GameSettings) -> None:
         config = settings.obs_config
-        self._stage = CompiledStage(1, world, settings)
+        self._world, self._stage = world, CompiledStage(1, world, settings)
         self._labels = config.model_labels
         self._reader = MoveReader.of(settings.env.action_mode, config.model_labels, config.feasible_batch_sizes)
 
@@ -27,7 +27,7 @@ class CompiledGame:
         return self._stage.v_index
 
     def begin(self, episode: Episode, draw: DrawScenario) -> tuple[Observation, dict[str, int]]:
-        self._stage.begin(0, episode, draw)
+        self._stage.begin(0, episode, self._world.episode(episode, draw))
         self._stage.progress.active[0] = True
         # Rows of arrays that every step fills in again; looked up here once, as a step takes microseconds.
         outcome = self._stage.outcome

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from scenario_lib.env.compiled_world import CompiledWorld, interval_seconds
 from scenario_lib.env.episode import Episode
-from scenario_lib.env.game import DrawScenario, GameSettings
+from scenario_lib.env.game import GameSettings
 from scenario_lib.env.play_layout import layout_of, weights_of
 from scenario_lib.errors import EnvironmentUseError, PowerFlowError
 from scenario_lib.simulation.compiled.episode import CompiledEpisode
@@ -31,9 +31,8 @@ class CompiledStage:
     def progress(self) -> Progress:
         return self._running().progress
 
-    def begin(self, place: int, episode: Episode, draw: DrawScenario) -> None:
+    def begin(self, place: int, episode: Episode, compiled: CompiledEpisode) -> None:
         """Put an episode in a place; see `Game.begin`."""
-        compiled = self._world.episode(episode, draw)
         fleet = self._fleet_for(compiled, episode)
         ofo = self._settings.ofo
         penalty = None if ofo is None else ofo.window_penalty(episode, compiled.n_seconds)

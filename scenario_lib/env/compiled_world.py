@@ -1,5 +1,6 @@
 """Episodes on the compiled engine: made once, kept as long as memory for them lasts."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,6 +15,9 @@ from scenario_lib.simulation.assets import Assets
 from scenario_lib.simulation.compiled.episode import CompiledEpisode, compile_episode
 from scenario_lib.simulation.compiled.episode_cache import EPISODES, SameObject
 from scenario_lib.simulation.compiled.power_flow import Tolerance
+
+_COMPILING = threading.Lock()
+"""Held while a scenario is compiled, as OpenDSS, which reads circuits, is one engine per process."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,8 +46,9 @@ class CompiledWorld:
         key = (SameObject(self), SameObject(episode.record), window_s)
 
         def compiled() -> CompiledEpisode:
-            scenario = self.scenario_of(draw())
-            return compile_episode(scenario, self.experiment, self.assets, window_s, self.tolerance)
+            with _COMPILING:
+                scenario = self.scenario_of(draw())
+                return compile_episode(scenario, self.experiment, self.assets, window_s, self.tolerance)
 
         return EPISODES.get(key, compiled)
 

@@ -69,7 +69,7 @@ class GameEnv(gym.Env[Observation, Any]):
         if self._ofo is not None:
             self._ofo.require_trace(episode)
         observation, batch_sizes = self._game.begin(episode, scenario_drawer(self._library, record))
-        self._episode, self._history = episode, EpisodeHistory()
+        self._episode, self._history = episode, EpisodeHistory(None if record is None else record.seed)
         self._remember(episode, batch_sizes)
         return observation, self._info(episode, batch_sizes)
 
@@ -94,8 +94,7 @@ class GameEnv(gym.Env[Observation, Any]):
         """A picture of the episode so far, shape (height, width, 3); None without render_mode "rgb_array"."""
         if self.render_mode is None:
             return None
-        played = None if self._episode is None else self._episode.record
-        return render_episode(self._history, self._settings.reward_config, f"scenario {played.seed if played else '-'}")
+        return render_episode(self._history, self._settings.reward_config)
 
     @property
     def observation_labels(self) -> tuple[str, ...]:

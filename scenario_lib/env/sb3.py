@@ -43,7 +43,7 @@ class BatchSizeVecEnv(VecEnv):  # type: ignore[misc]
         """Begin all episodes anew."""
         observations, infos = self.env.reset(seed=self._base_seed)
         self._base_seed = None
-        self.reset_infos = [_info_of(infos, i) for i in range(self.num_envs)]
+        self.reset_infos = _split(infos, self.num_envs)
         self._reset_options()
         return observations
 
@@ -55,12 +55,13 @@ class BatchSizeVecEnv(VecEnv):  # type: ignore[misc]
         """Play the actions taken."""
         observations, rewards, terminated, truncated, infos = self.env.step(self._actions)
         dones = terminated | truncated
-        final = infos.get("final_info", {})
-        listed = [_info_of(final if done else infos, i) for i, done in enumerate(dones)]
-        for i in np.flatnonzero(dones):
-            listed[i]["terminal_observation"] = infos["final_obs"][i]
-            listed[i]["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
-            self.reset_infos[i] = _info_of(infos, int(i))
+        listed = _split(infos, self.num_envs)
+        if dones.any():
+            ended = _split(infos["final_info"], self.num_envs)
+            for i in np.flatnonzero(dones):
+                self.reset_infos[i], listed[i] = listed[i], ended[i]
+                listed[i]["terminal_observation"] = infos["final_obs"][i]
+                listed[i]["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
         return observations, rewards.astype(np.float32), dones, listed
 
     def seed(self, seed: int | None = None) -> list[int | None]:
@@ -90,18 +91,18 @@ class BatchSizeVecEnv(VecEnv):  # type: ignore[misc]
         return [False] * len(list(self._get_indices(indices)))
 
     def get_images(self) -> Sequence[NDArray[np.uint8] | None]:
-        """No pictures of environments in lockstep."""
-        return [None] * self.num_envs
+        """A picture of each episode so far; None without render_mode "rgb_array"."""
+        return self.env.render() or [None] * self.num_envs
 
 
-def _info_of(infos: dict[str, Any], i: int) -> dict[str, Any]:
-    """The info of one environment, out of the stacked ones."""
-    out: dict[str, Any] = {}
+def _split(infos: dict[str, Any], n: int) -> list[dict[str, Any]]:
+    """The infos of N environments one by one, out of the stacked ones; those of ended episodes stay out."""
+    out: list[dict[str, Any]] = [{} for _ in range(n)]
     for name, value in infos.items():
-        if name.startswith("_") or name in ("final_obs", "final_info") or not infos[f"_{name}"][i]:
+        if name.startswith("_") or name in ("final_obs", "final_info"):
             continue
-        if isinstance(value, dict):
-            out[name] = _info_of(value, i)
-        else:
-            out[name] = value[i].item() if isinstance(value[i], np.generic) else value[i]
+        values = _split(value, n) if isinstance(value, dict) else value.tolist()
+        for info, has, one in zip(out, infos[f"_{name}"].tolist(), values, strict=True):
+            if has:
+                info[name] = one
     return out

@@ -27,6 +27,7 @@ class SubPickers:
             None if library is None else ScenarioPicker(library, worker, settings.coverage) for worker in self._workers
         ]
         self._generators = [np.random.default_rng() for _ in self._workers]
+        self._next: list[ScenarioRecord | None] = [None] * n
 
     def seed(self, seed: int | Sequence[int | None] | None, mask: NDArray[np.bool_]) -> None:
         """Begin the sequences of some environments anew.
@@ -56,10 +57,20 @@ class SubPickers:
             if scenario is not None:
                 raise InvalidSettingError(f"options['scenario'] is {scenario!r}; expected none, without a library")
             return None
-        return picker.pick(self._generators[i]) if scenario is None else self._library.record_for(scenario)
+        if scenario is not None:
+            return self._library.record_for(scenario)
+        known, self._next[i] = self._next[i], None
+        return picker.pick(self._generators[i]) if known is None else known
+
+    def peek(self, i: int) -> ScenarioRecord | None:
+        """The record that `pick` will draw next, unless `seed` comes first; None without a library."""
+        picker = self._pickers[i]
+        if self._next[i] is None and picker is not None:
+            self._next[i] = picker.pick(self._generators[i])
+        return self._next[i]
 
     def _restart(self, i: int, seed: int) -> None:
-        self._generators[i] = worker_generator(seed, self._workers[i])
+        self._generators[i], self._next[i] = worker_generator(seed, self._workers[i]), None
         picker = self._pickers[i]
         if picker is not None:
             picker.restart(seed)

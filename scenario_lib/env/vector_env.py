@@ -13,16 +13,19 @@ from numpy.typing import NDArray
 from scenario_lib.env.action import MoveReader, action_space
 from scenario_lib.env.compiled_stage import CompiledStage
 from scenario_lib.env.compiled_world import CompiledWorld
-from scenario_lib.env.episode import OFOBaseline, episode_of
-from scenario_lib.env.game import ChooseSites, GameSettings, scenario_drawer
+from scenario_lib.env.episode import Episode, OFOBaseline, episode_of
+from scenario_lib.env.episodes_ahead import EpisodesAhead
+from scenario_lib.env.game import ChooseSites, DrawScenario, GameSettings, scenario_drawer
 from scenario_lib.env.labels import observation_labels
 from scenario_lib.env.observation import ObservationConfig
+from scenario_lib.env.render import VectorHistory
 from scenario_lib.env.reset_plan import ResetPlan
 from scenario_lib.env.settings import EnvSettings
 from scenario_lib.env.sub_picker import SubPickers
 from scenario_lib.env.vector_infos import VectorInfos, Who
 from scenario_lib.errors import EnvironmentUseError
 from scenario_lib.feeders.checks import refuse
+from scenario_lib.library.record import ScenarioRecord
 
 Batch = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -37,11 +40,15 @@ class VectorSettings:
         num_envs: Environments.
         autoreset_mode: Gymnasium's "NextStep", "SameStep" or "Disabled", or its `AutoresetMode`.
         threads: Environments are shared out among so many; changes no bit.
+        prefetch: A thread compiles the next episode of every environment while this one is played; changes no bit.
+            Worth it where episodes are not played again and again, and so are not kept compiled; a process that is to
+            fork should not have any thread.
     """
 
     num_envs: int
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP
     threads: int = 1
+    prefetch: bool = False
 
     def __post_init__(self) -> None:
         if self.num_envs < 1:
@@ -79,11 +86,9 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         settings: EnvSettings,
         vector: VectorSettings,
     ) -> None:
-        if settings.render_mode is not None:
-            raise refuse("render_mode", settings.render_mode, "None in a vector environment")
-        self.num_envs, self.render_mode = vector.num_envs, None
+        self.num_envs, self.render_mode = vector.num_envs, settings.render_mode
         self._mode = AutoresetMode(vector.autoreset_mode)
-        self.metadata = {"render_modes": [], "autoreset_mode": self._mode}
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": 10, "autoreset_mode": self._mode}
         labels, feasible = obs_config.model_labels, obs_config.feasible_batch_sizes
         self.single_observation_space = gym.spaces.Box(-np.inf, np.inf, (obs_config.obs_dim,), np.float32)
         self.single_action_space = action_space(settings.action_mode, labels, feasible)
@@ -94,7 +99,9 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         self._ofo = OFOBaseline(settings.scenario_library, settings.reward_config) if settings.ofo_baseline else None
         game = GameSettings(obs_config, settings, choose_sites, self._ofo)
         self._stage = CompiledStage(self.num_envs, world, game, vector.threads)
+        self._ahead, self._prefetch = EpisodesAhead(world), vector.prefetch
         self._pickers = SubPickers(settings, self.num_envs)
+        self._history = VectorHistory(self.num_envs, labels)
         self._infos = VectorInfos(self.num_envs, labels)
         self._begun: Bools = np.zeros(self.num_envs, bool)
         self._over = Who.of(self._begun)
@@ -117,6 +124,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         for i in np.flatnonzero(plan.mask):
             self._begin(int(i), plan.scenarios[i])
         self._all_begun, self._over = True, Who.of(self._over.mask & ~plan.mask)
+        self._remember(plan.mask)
         return self._observations(), self._episode_infos(Who.of(plan.mask))
 
     def step(self, actions: Any) -> VectorStep:
@@ -128,6 +136,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         self._stage.play()
         rewards, failed = outcome.reward.copy(), playing & ~outcome.converged
         truncated = playing & (failed | (progress.step >= self._n_steps))
+        self._remember(playing & ~failed)
         infos = self._step_infos(Who(playing, not waiting.anyone, not waiting.everyone), Who.of(failed))
         self._over = Who.of(truncated.copy())
         if waiting.anyone:
@@ -135,6 +144,11 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         if self._over.anyone and self._mode is AutoresetMode.SAME_STEP:
             infos = self._reset_at_once(infos)
         return self._observations(), rewards, np.zeros(self.num_envs, bool), truncated, infos
+
+    def render(self) -> Any:
+        """A picture per environment of its episode so far, each of shape (height, width, 3); None without render_mode
+        "rgb_array"."""
+        return None if self.render_mode is None else self._history.pictures(self._settings.reward_config)
 
     @property
     def observation_labels(self) -> tuple[str, ...]:
@@ -144,6 +158,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
     def close_extras(self, **kwargs: Any) -> None:
         """Release the tables."""
         del kwargs
+        self._ahead.close()
         self._stage.close()
         self._forget()
 
@@ -166,21 +181,32 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         return self._over
 
     def _begin(self, i: int, scenario: int | None = None) -> None:
-        settings = self._settings
         record = self._pickers.pick(i, scenario)
-        episode = episode_of(record, settings.truncate_episode, settings.total_duration_s, settings.dt_ctrl)
+        episode = self._episode_of(record)
         if self._ofo is not None:
             self._ofo.require_trace(episode)
-        self._stage.begin(i, episode, scenario_drawer(settings.scenario_library, record))
+        self._stage.begin(i, episode, self._ahead.episode(i, episode, self._drawer(record)))
         self._begun[i] = True
         self._n_steps[i], self._start_s[i] = episode.n_steps, episode.start_s
         if record is not None:
             self._scenarios[i] = record.seed
+        self._history.begin(i, None if record is None else record.seed)
+        if self._prefetch and scenario is None:
+            coming = self._pickers.peek(i)
+            self._ahead.expect(i, self._episode_of(coming), self._drawer(coming))
+
+    def _episode_of(self, record: ScenarioRecord | None) -> Episode:
+        settings = self._settings
+        return episode_of(record, settings.truncate_episode, settings.total_duration_s, settings.dt_ctrl)
+
+    def _drawer(self, record: ScenarioRecord | None) -> DrawScenario:
+        return scenario_drawer(self._settings.scenario_library, record)
 
     def _reset_waiting(self, waiting: Who, infos: dict[str, Any]) -> dict[str, Any]:
         """Begin the episodes of environments whose last one ended in the step before."""
         for i in np.flatnonzero(waiting.mask):
             self._begin(int(i))
+        self._remember(waiting.mask)
         return self._infos.merged(infos, self._episode_infos(waiting), waiting.mask)
 
     def _reset_at_once(self, infos: dict[str, Any]) -> dict[str, Any]:
@@ -190,6 +216,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         for i in np.flatnonzero(ended.mask):
             final_obs[i] = self._stage.outcome.observation[i].copy()
             self._begin(int(i))
+        self._remember(ended.mask)
         return self._infos.with_final(infos, final_obs, self._episode_infos(ended), ended.mask)
 
     def _observations(self) -> Batch:
@@ -197,8 +224,18 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
 
     def _episode_infos(self, who: Who) -> dict[str, Any]:
         """Scenario, second and batch sizes of some environments."""
-        time_s = self._start_s + self._stage.progress.step * float(self._settings.dt_ctrl)
-        return self._infos.of_episodes(who, self._scenarios, time_s, self._stage.outcome.batch_size)
+        return self._infos.of_episodes(who, self._scenarios, self._time_s(), self._stage.outcome.batch_size)
+
+    def _time_s(self) -> NDArray[np.float64]:
+        """Simulated second that each observation shows, shape (N,)."""
+        return np.asarray(self._start_s + self._stage.progress.step * float(self._settings.dt_ctrl))
+
+    def _remember(self, mask: Bools) -> None:
+        """Keep for pictures what some environments show."""
+        if self.render_mode is not None:
+            outcome = self._stage.outcome
+            places = np.flatnonzero(mask).tolist()
+            self._history.add(places, self._time_s(), outcome.voltages_pu, outcome.batch_size)
 
     def _step_infos(self, playing: Who, failed: Who) -> dict[str, Any]:
         infos, outcome = self._episode_infos(playing), self._stage.outcome

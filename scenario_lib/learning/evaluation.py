@@ -3,23 +3,28 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from scenario_lib.errors import InvalidSettingError, PolicyError, UnknownNameError
 from scenario_lib.execution.tasks import Outcome, RunOptions, run_tasks
 from scenario_lib.feeders.checks import require_count
+from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.learning.comparison import Comparison, ScenarioFigures
+from scenario_lib.learning.compiled_rollout import run_trained
 from scenario_lib.learning.figures import Figures, figures_of
 from scenario_lib.learning.held_out import held_out_warnings, other_data
 from scenario_lib.learning.policy import TrainedPolicy
+from scenario_lib.learning.team import PolicyTeam
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.recipe import located_experiment
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.view import spread_records
-from scenario_lib.simulation.assets import load_assets
+from scenario_lib.scenario.model import Scenario
+from scenario_lib.simulation.assets import Assets, load_assets
 from scenario_lib.simulation.engines import COMPILED_POLICIES, REFERENCE, Engine, prepare, simulator
-from scenario_lib.simulation.policies import POLICIES, Policy
-from scenario_lib.simulation.rollout import run_rollout
+from scenario_lib.simulation.policies import POLICIES
+from scenario_lib.simulation.rollout import Rollout, run_rollout
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,8 @@ class EvaluationOptions:
         specs_dir: Spec cache to replay on; None means the shipped one.
         system: Experiment's TOML file, for a library on a feeder of the user's own.
         allow_shared_seeds: Go on where a policy was trained on records of this library, with a warning.
-        engine: What rollouts without control and under OFO run on; all others run on the reference engine.
+        engine: What rollouts run on, but for named policies that only the reference engine has.
+        teams: Directories of policies that act in one rollout, each at sites of its own.
     """
 
     policies: tuple[Path, ...] = ()
@@ -44,6 +50,7 @@ class EvaluationOptions:
     allow_shared_seeds: bool = False
     engine: Engine = Engine()
     run: RunOptions = RunOptions()
+    teams: tuple[tuple[Path, ...], ...] = ()
 
     def __post_init__(self) -> None:
         for name in self.baselines:
@@ -51,9 +58,11 @@ class EvaluationOptions:
                 raise UnknownNameError(f"baseline {name!r} is not known; expected among {', '.join(POLICIES)}")
         if self.records is not None:
             require_count("records", self.records, 1)
-        if not self.baselines and not self.policies:
+        if not (self.baselines or self.policies or self.teams):
             raise InvalidSettingError("nothing to evaluate; give baselines, policies, or both")
 
+
+Control = str | TrainedPolicy | PolicyTeam
 
 Task = tuple[int, int]
 """Index of a record, and position of a control."""
@@ -72,11 +81,13 @@ def evaluate(path: Path, options: EvaluationOptions, show: Callable[[int, int], 
         InvalidSettingError: Two policies have one name.
     """
     library = ScenarioLibrary(path)
-    policies = [TrainedPolicy.load(folder) for folder in options.policies]
+    loaded = {folder: TrainedPolicy.load(folder) for folder in chain(options.policies, *options.teams)}
+    teams = [PolicyTeam(tuple(loaded[folder] for folder in team)) for team in options.teams]
+    policies = list(loaded.values())
     _require_feeder(library, policies)
     wrong_data = other_data(library, options.specs_dir, options.system)
     warnings = [*held_out_warnings(library, policies, options.allow_shared_seeds), *filter(None, [wrong_data])]
-    controls: list[Policy] = [*options.baselines, *policies]
+    controls: list[Control] = [*options.baselines, *(loaded[folder] for folder in options.policies), *teams]
     names = control_names(controls)
     options, notices = _with_engine(library, controls, options)
     warnings += notices
@@ -92,7 +103,7 @@ def evaluate(path: Path, options: EvaluationOptions, show: Callable[[int, int], 
 
 
 def _with_engine(
-    library: ScenarioLibrary, controls: Sequence[Policy], options: EvaluationOptions
+    library: ScenarioLibrary, controls: Sequence[Control], options: EvaluationOptions
 ) -> tuple[EvaluationOptions, list[str]]:
     """Make an engine ready before workers start; the options with one that models the feeder, and notices."""
     if options.engine.name == REFERENCE:
@@ -108,11 +119,11 @@ def _with_engine(
     return options, notices
 
 
-def _compiles(control: Policy) -> bool:
-    return isinstance(control, str) and control in COMPILED_POLICIES
+def _compiles(control: Control) -> bool:
+    return control in COMPILED_POLICIES if isinstance(control, str) else True
 
 
-def control_names(controls: Sequence[Policy]) -> tuple[str, ...]:
+def control_names(controls: Sequence[Control]) -> tuple[str, ...]:
     """What tables call the controls, each name once."""
     names = tuple(control if isinstance(control, str) else control.name for control in controls)
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -133,17 +144,21 @@ def _require_feeder(library: ScenarioLibrary, policies: Sequence[TrainedPolicy])
             )
 
 
-def _replay(library: ScenarioLibrary, controls: Sequence[Policy], options: EvaluationOptions, task: Task) -> Figures:
+def _replay(library: ScenarioLibrary, controls: Sequence[Control], options: EvaluationOptions, task: Task) -> Figures:
     """Runs inside a worker."""
     record = library[task[0]]
     experiment = located_experiment(library.recipe_of(record), options.system)
     assets = load_assets(experiment, options.specs_dir)
-    scenario, control = library.materialize(record), controls[task[1]]
-    if isinstance(control, str) and _compiles(control):
-        rollout = simulator(scenario, experiment, assets, options.engine).run(control).rollout
-    else:
-        rollout = run_rollout(scenario, experiment, assets, control)
+    rollout = _rollout(library.materialize(record), experiment, assets, controls[task[1]], options.engine)
     return figures_of(rollout, experiment, assets)
+
+
+def _rollout(scenario: Scenario, experiment: Experiment, assets: Assets, control: Control, engine: Engine) -> Rollout:
+    if engine.name == REFERENCE or not _compiles(control):
+        return run_rollout(scenario, experiment, assets, control)
+    if isinstance(control, str):
+        return simulator(scenario, experiment, assets, engine).run(control).rollout
+    return run_trained(scenario, experiment, assets, control, engine)
 
 
 def _scenario_figures(

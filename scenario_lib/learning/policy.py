@@ -139,7 +139,8 @@ class PolicyController(Controller[DatacenterBackend, GridBackend]):  # type: ign
         del clock, events
         config = self._policy.card.observation_config
         observed = list(self._datacenters.values())
-        running = {label: int(merge_states(observed).batch_sizes[label]) for label in config.model_labels}
+        batch_sizes = merge_states(observed).batch_sizes
+        running = {label: int(batch_sizes[label]) for label in config.model_labels}
         observation = build_observation(
             self._grid, observed, config, self._previous or running, self._zone_mask, self._zone_masks
         )

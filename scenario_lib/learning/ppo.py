@@ -5,6 +5,7 @@ with `set_parameters`, which reads tensors only (`weights_only=True`): nothing o
 """
 
 import time
+from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -17,7 +18,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import VecNormalize
 
-from scenario_lib.errors import PolicyError, TrainingError
+from scenario_lib.errors import PolicyError
 from scenario_lib.learning.actor import Actor, Layer
 from scenario_lib.learning.episodes import EpisodeRow, EpisodeTally
 from scenario_lib.learning.normalization import Normalization, RunningStatistics
@@ -33,7 +34,7 @@ from scenario_lib.learning.policy_files import (
 from scenario_lib.learning.run_folder import TENSORBOARD, Checkpoint, RunFolder
 from scenario_lib.learning.settings import PPOSettings, TrainingSettings
 from scenario_lib.learning.training import ShowProgress, TrainingProgress, TrainingResult
-from scenario_lib.learning.worlds import World, base_seed, closing_workers, make_vector_env, world_facts
+from scenario_lib.learning.worlds import World, base_seed, make_vector_env, world_facts
 from scenario_lib.library.versions import versions
 
 _ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}
@@ -65,20 +66,14 @@ def run_ppo(run: PPORun, show: ShowProgress) -> TrainingResult:
     set_random_seed(seed)
     card = _card(run)
     environments = VecNormalize(make_vector_env(run.world, seed), **_normalize_arguments(settings.ppo))
-    try:
-        with closing_workers(environments):
-            model = _model(environments, settings, run)
-            if checkpoint is not None:
-                _restore(model, environments, checkpoint)
-            recorder = _Recorder(card, run.folder, show, [] if checkpoint is None else checkpoint.episodes)
-            started = time.monotonic()
-            model.learn(settings.steps - done, callback=recorder, reset_num_timesteps=False)
-            return recorder.result((model.num_timesteps - done) / (time.monotonic() - started))
-    except (EOFError, ConnectionError) as error:
-        raise TrainingError(
-            f"a worker process of the environments ended ({type(error).__name__}); what it reported stands above. "
-            f"Checkpoints are kept: --resume goes on"
-        ) from None
+    with closing(environments):
+        model = _model(environments, settings, run)
+        if checkpoint is not None:
+            _restore(model, environments, checkpoint)
+        recorder = _Recorder(card, run.folder, show, [] if checkpoint is None else checkpoint.episodes)
+        started = time.monotonic()
+        model.learn(settings.steps - done, callback=recorder, reset_num_timesteps=False)
+        return recorder.result((model.num_timesteps - done) / (time.monotonic() - started))
 
 
 def _card(run: PPORun) -> PolicyCard:

@@ -21,6 +21,7 @@ from scenario_lib.feeders.checks import (
     require_positive,
 )
 from scenario_lib.feeders.parsing import parse_as, read_toml
+from scenario_lib.simulation.engines import COMPILED, REFERENCE, engine_from_label
 
 ACTIVATIONS = ("tanh", "relu")
 Tables = dict[str, Any]
@@ -37,6 +38,7 @@ class EnvironmentSettings:
         truncate_episode: Episodes are the control windows of their records, not the whole hours.
         ofo_baseline: Pay for doing better than OFO in the same second.
         coverage: "disjoint": the environments see each scenario once before any twice; or "random".
+        engine: "compiled", or "reference", on which one environment plays alone.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = STRICT
@@ -48,12 +50,14 @@ class EnvironmentSettings:
     truncate_episode: bool = True
     ofo_baseline: bool = False
     coverage: str = "disjoint"
+    engine: str = COMPILED
 
     def __post_init__(self) -> None:
         if self.action not in ACTION_MODES:
             raise refuse("action", self.action, f"one of {', '.join(ACTION_MODES)}")
         if self.coverage not in COVERAGES:
             raise refuse("coverage", self.coverage, f"one of {', '.join(COVERAGES)}")
+        engine_from_label(self.engine)
         if self.shared and self.site is not None:
             raise refuse("site", self.site, "none, because a shared policy sets all sites")
 
@@ -131,7 +135,7 @@ class TrainingSettings:
     __pydantic_config__: ClassVar[dict[str, object]] = STRICT
 
     steps: int = 1_000_000
-    envs: int = 4
+    envs: int = 8
     seed: int = 0
     checkpoint_steps: int = 100_000
     environment: EnvironmentSettings = EnvironmentSettings()
@@ -143,6 +147,8 @@ class TrainingSettings:
             require_count(name, getattr(self, name), 1)
         require_count("seed", self.seed, 0)
         require_between("seed", self.seed, 0, _LARGEST_SEED)
+        if self.environment.engine == REFERENCE and self.envs != 1:
+            raise refuse("envs", self.envs, "1 on the reference engine, as OpenDSS simulates one feeder per process")
         steps_per_update = self.ppo.n_steps * self.envs
         if steps_per_update % self.ppo.batch_size:
             raise refuse(

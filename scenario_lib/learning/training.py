@@ -78,8 +78,8 @@ def train(run: TrainingRun, show: ShowProgress | None = None) -> TrainingResult:
 
     Raises:
         MissingExtraError: Stable-Baselines3 is not installed.
-        TrainingError: The directory is not free, or holds another run than the one to be resumed; the library was
-            built on other data; or a worker process ended.
+        TrainingError: The directory is not free, or holds another run than the one to be resumed; or the library was
+            built on other data.
         LibraryError, InvalidSettingError, UnknownNameError: Library or settings cannot be used.
     """
     require_extra()

@@ -3,15 +3,10 @@
 `make_vector_env` is the only place that makes environments for training.
 """
 
-import multiprocessing
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from scenario_lib.env.making import (
@@ -21,8 +16,13 @@ from scenario_lib.env.making import (
     observation_config,
     open_ingredients,
 )
+from scenario_lib.env.making_vector import make_batch_size_vector_env, make_shared_batch_size_vector_env
 from scenario_lib.env.observation import ObservationConfig
 from scenario_lib.learning.settings import TrainingSettings
+from scenario_lib.simulation.engines import REFERENCE
+
+_PASSED_ON = ("observation", "action", "truncate_episode", "ofo_baseline", "coverage", "engine")
+"""Settings of the environment that are its arguments by the same name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,63 +76,36 @@ def base_seed(seed: int, steps_done: int) -> int:
 
 
 def make_vector_env(world: World, seed: int) -> Any:
-    """Environments that step together, as a Stable-Baselines3 `VecEnv`.
+    """Environments that step together in this process, as a Stable-Baselines3 `VecEnv`.
 
-    Each has a process of its own, because OpenDSS is one engine per process.
+    On the compiled engine they step in lockstep, with coming episodes compiled meanwhile; on the reference engine there
+    is one, as OpenDSS simulates one feeder per process.
 
     Args:
-        seed: The base seed, which all workers share: their streams are keyed by it and by their position.
+        seed: The base seed, by which the environments' streams are keyed.
     """
-    from stable_baselines3.common.vec_env import SubprocVecEnv
+    arguments = _environment_arguments(world)
+    if world.settings.environment.engine == REFERENCE:
+        return _alone(world, arguments, seed)
+    from scenario_lib.env.sb3 import BatchSizeVecEnv
 
-    # Never "fork": it would copy the threads of PyTorch and the state of OpenDSS.
-    methods = multiprocessing.get_all_start_methods()
-    method = "forkserver" if "forkserver" in methods else "spawn"
-    count = world.settings.envs
-    return SubprocVecEnv([partial(_make_env, world, (i, count), seed) for i in range(count)], start_method=method)
-
-
-@contextmanager
-def closing_workers(environments: Any) -> Iterator[None]:
-    """Close environments in the end; after an error, end their processes.
-
-    Stable-Baselines3's own `close` would then wait for answers that were read already, or that never come.
-    """
-    try:
-        yield
-    except BaseException:
-        for process in getattr(environments.unwrapped, "processes", ()):
-            process.terminate()
-        raise
-    environments.close()
+    make = make_shared_batch_size_vector_env if world.settings.environment.shared else make_batch_size_vector_env
+    given = {**arguments, "autoreset_mode": "SameStep", "prefetch": True}
+    return BatchSizeVecEnv(make(world.settings.envs, world.library, world.specs_dir, **given), seed)
 
 
-def _make_env(world: World, worker: tuple[int, int], seed: int) -> gym.Env[Any, Any]:
+def _alone(world: World, arguments: dict[str, Any], seed: int) -> Any:
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    make = make_shared_batch_size_env if world.settings.environment.shared else make_batch_size_env
+    environments = DummyVecEnv([lambda: make(world.library, world.specs_dir, worker=(0, 1), **arguments)])
+    environments.seed(seed)
+    return environments
+
+
+def _environment_arguments(world: World) -> dict[str, Any]:
     chosen = world.settings.environment
-    common: dict[str, Any] = {
-        "observation": chosen.observation,
-        "action": chosen.action,
-        "reward": world.settings.reward,
-        "truncate_episode": chosen.truncate_episode,
-        "ofo_baseline": chosen.ofo_baseline,
-        "coverage": chosen.coverage,
-        "worker": worker,
-        "system": world.system,
-    }
-    if chosen.shared:
-        return SeededOnce(make_shared_batch_size_env(world.library, world.specs_dir, **common), seed)
-    return SeededOnce(make_batch_size_env(world.library, world.specs_dir, site=chosen.site, **common), seed)
-
-
-class SeededOnce(gym.Wrapper[Any, Any, Any, Any]):
-    """Gives the base seed to the first reset; Stable-Baselines3 would give each worker another, seed + i."""
-
-    def __init__(self, env: gym.Env[Any, Any], seed: int) -> None:
-        super().__init__(env)
-        self._seed: int | None = seed
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Reset; a seed given here is not used."""
-        del seed
-        first, self._seed = self._seed, None
-        return self.env.reset(seed=first, options=options)
+    arguments = {name: getattr(chosen, name) for name in _PASSED_ON}
+    if not chosen.shared:
+        arguments["site"] = chosen.site
+    return {**arguments, "reward": world.settings.reward, "system": world.system}

@@ -67,9 +67,10 @@ def parse_batch(buffer: pa.Buffer, schema: pa.Schema, source: str) -> pa.RecordB
 
 def numbers_of(column: pa.Array) -> NDArray[Any]:
     """Numbers without nulls as a view of the file; `to_numpy` would load pandas to do it."""
-    kind = _NUMPY_TYPES[column.type]
-    view: NDArray[Any] = np.frombuffer(column.buffers()[1], dtype=kind)[column.offset : column.offset + len(column)]
-    return view
+    kind = np.dtype(_NUMPY_TYPES[column.type])
+    if not len(column):
+        return np.empty(0, kind)
+    return np.frombuffer(column.buffers()[1], kind, count=len(column), offset=column.offset * kind.itemsize)
 
 
 def _parse(buffer: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:

@@ -7,16 +7,13 @@ null.
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import BinaryIO, get_args, get_type_hints
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from scenario_lib.errors import LibraryError
-from scenario_lib.library.files import replacing
+from scenario_lib.library.tables import read_table, write_table
 
 _ARROW_TYPES = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
-_ROW_GROUP_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,31 +85,10 @@ def write_candidates(path: Path, rows: list[CandidateRow]) -> None:
     write_table(path, pa.Table.from_pylist([asdict(row) for row in rows], schema=CANDIDATES_SCHEMA))
 
 
-def read_candidates(path: Path) -> pa.Table:
-    """The candidates table.
+def read_candidates(path: Path, stream: BinaryIO | None = None) -> pa.Table:
+    """The candidates table; see `read_table`.
 
     Raises:
         LibraryError: Missing or damaged.
     """
-    return read_table(path, CANDIDATES_SCHEMA)
-
-
-def write_table(path: Path, table: pa.Table) -> None:
-    """Parquet without compression, whose bytes would depend on the compressor at hand."""
-    with replacing(path) as stream:
-        pq.write_table(table, stream, compression="NONE", row_group_size=_ROW_GROUP_ROWS)
-
-
-def read_table(path: Path, schema: pa.Schema) -> pa.Table:
-    """A Parquet file of a known schema.
-
-    Raises:
-        LibraryError: Missing, damaged, or of another schema.
-    """
-    try:
-        table: Any = pq.read_table(path, use_threads=False)
-    except (OSError, pa.ArrowException) as error:
-        raise LibraryError(f"{path}: cannot be read ({error}); the library is damaged") from None
-    if not table.schema.equals(schema):
-        raise LibraryError(f"{path}: has columns {table.schema.names}; expected {schema.names}")
-    return table
+    return read_table(path, CANDIDATES_SCHEMA, stream)

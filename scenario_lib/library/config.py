@@ -14,6 +14,9 @@ from scenario_lib.feeders.experiment import Experiment, TrainingJob
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.scenario.settings import RandomizationSettings
 
+CONFIG_BANDS = ("min_recovery_frac", "max_recovery_frac", "min_baseline_integral")
+"""Criteria of the screening that the contract's config repeats."""
+
 _IMPLIED = ("ramp_frac_min", "ramp_frac_max")
 
 # Defaults of openg2g's function, which apply to names that a library leaves out; ours are its build command's.
@@ -26,7 +29,7 @@ def config_of(recipe: Recipe, n_candidates: int, bands: dict[str, float]) -> dic
     Args:
         recipe: What the records were drawn from.
         n_candidates: Rows of the candidates table.
-        bands: `min_recovery_frac`, `max_recovery_frac` and `min_baseline_integral` of the screening.
+        bands: `CONFIG_BANDS` of the screening.
     """
     experiment, settings = recipe.experiment, recipe.settings
     job = experiment.overlay

@@ -1,22 +1,25 @@
 """Parse a library's metadata, and refuse what is damaged, edited or newer than this version."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from scenario_lib.errors import LibraryError, UnknownNameError
 from scenario_lib.feeders.canonical import file_digest
 from scenario_lib.library.config import recipe_from_config
 from scenario_lib.library.entries import parse_records
-from scenario_lib.library.files import DIGESTED, DIGESTS, FORMAT_VERSION, METADATA, TRACES, read_json
+from scenario_lib.library.files import DIGESTED, DIGESTS, FORMAT_VERSION, METADATA, RESOLVED, TRACES, read_json
 from scenario_lib.library.recipe import Recipe, recipe_from_dict
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.shards import ShardFiles
 from scenario_lib.library.store_layout import RECORDS, STORE, StoreLayout, parse_layout
 from scenario_lib.library.stored_checks import check_stored_records
 from scenario_lib.library.stored_records import RecordsFile, StoredRecords
-from scenario_lib.library.traces import TraceFile
+from scenario_lib.library.strata import Stratum, hull, read_strata
+from scenario_lib.library.traces import TraceFile, identity
 
 # None of them is in a library by openg2g's example: one that has any must prove itself.
 _OWN_KEYS = frozenset({"format_version", "recipes", "proofs", STORE})
@@ -30,6 +33,7 @@ class LibraryContents:
         config: The contract's `config`, as found.
         recipes: By identifier; a library without our keys has one, under "".
         digests: SHA-256 of the other files; empty for a library without our keys.
+        strata: What each recipe's candidates were screened by; one or more a recipe.
         layout: How a sharded library is laid out; None for the contract's two files.
     """
 
@@ -40,6 +44,7 @@ class LibraryContents:
     versions: dict[str, str]
     reproducible: bool
     digests: dict[str, str]
+    strata: tuple[Stratum, ...]
     layout: StoreLayout | None
 
     @property
@@ -47,34 +52,68 @@ class LibraryContents:
         """Names of all files that must have digests, if the library has any."""
         return DIGESTED if self.layout is None else self.layout.files()
 
-    def require_unchanged(self, path: Path) -> None:
-        """Compare a table with its digest before it is parsed; without digests there is nothing to compare.
+    def numbers_file(self, record: ScenarioRecord) -> str:
+        """Name of the file that has a record's resolved numbers."""
+        return RESOLVED if self.layout is None else self.layout.shard_of(record.index)
+
+    def traces_file(self, record: ScenarioRecord) -> str:
+        """Name of the file that has a record's traces."""
+        return TRACES if self.layout is None else self.layout.shard_of(record.index)
+
+    def screening_of(self, recipe: str) -> dict[str, int | float]:
+        """The criteria that the candidates of one recipe were screened by; their hull, if by several."""
+        return hull(stratum for stratum in self.strata if stratum.recipe == recipe)
+
+    @contextmanager
+    def unchanged(self, path: Path) -> Iterator[BinaryIO]:
+        """A table, opened, and compared with its digest before it is parsed; without digests nothing is compared.
 
         Raises:
             LibraryError: It is missing or another one.
         """
-        expected = self.digests.get(path.name)
-        if expected is None:
-            return
         try:
-            found = file_digest(path)
+            stream = path.open("rb")
         except OSError as error:
             raise LibraryError(f"{path}: cannot be read ({error.strerror}); the library is damaged") from None
-        if found != expected:
-            raise LibraryError(
-                f"{path}: is not the file that was written with this library, or the library changed since it was "
-                f"opened. Open it again, restore the file, or build the library again"
-            )
+        with stream:
+            expected = self.digests.get(path.name)
+            if expected is not None and hashlib.file_digest(stream, "sha256").hexdigest() != expected:
+                raise LibraryError(
+                    f"{path}: is not the file that was written with this library, or the library changed since it was "
+                    f"opened. Open it again, restore the file, or build the library again"
+                )
+            stream.seek(0)
+            yield stream
+
+
+_MOST_TRIES = 5
 
 
 def read_contents(path: Path) -> LibraryContents:
     """Parse a library's metadata; traces and tables stay on disk. An empty library is allowed here.
 
+    A library that is replaced by another while it is read is read again, so that files of two are never mixed.
+
     Raises:
-        LibraryError: Not a library, damaged, edited, or of a newer format; the message names the file.
+        LibraryError: Not a library, damaged, edited, or of another format; the message names the file.
     """
-    if not path.is_dir():
-        raise LibraryError(f"{path}: no such directory; give the path of a library")
+    for _ in range(_MOST_TRIES):
+        before = identity(path)
+        if not path.is_dir():
+            raise LibraryError(f"{path}: no such directory; give the path of a library")
+        try:
+            contents = _read(path)
+        except LibraryError:
+            if identity(path) == before:
+                raise
+        else:
+            if identity(path) == before:
+                return contents
+    raise LibraryError(f"{path}: is replaced faster than it can be read; open it again when that has ended")
+
+
+def _read(path: Path) -> LibraryContents:
+    traces = TraceFile(path / TRACES, identity(path / TRACES))
     metadata = read_json(path / METADATA)
     source = str(path / METADATA)
     if not isinstance(metadata, dict) or not isinstance(metadata.get("config"), dict):
@@ -87,11 +126,13 @@ def read_contents(path: Path) -> LibraryContents:
             f"{FORMAT_VERSION}; use the version that wrote it, or build it again"
         )
     digests = _read_digests(path) if ours else {}
+    if digests:
+        traces = TraceFile(path / TRACES)  # the records' digests say more than the identity of a file
     try:
         recipes = _recipes(metadata, source, ours)
         layout = parse_layout(metadata[STORE], source) if STORE in metadata else None
         if layout is None:
-            records: Sequence[ScenarioRecord] = parse_records(metadata, recipes, TraceFile(path / TRACES), source)
+            records: Sequence[ScenarioRecord] = parse_records(metadata, recipes, traces, source)
         else:
             records = _stored_records(path, layout, recipes, digests)
         return LibraryContents(
@@ -102,6 +143,7 @@ def read_contents(path: Path) -> LibraryContents:
             versions=dict(metadata.get("versions", {})),
             reproducible=bool(metadata.get("reproducible", True)),
             digests=digests,
+            strata=read_strata(metadata, recipes, source),
             layout=layout,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -122,7 +164,7 @@ def _stored_records(
 def _read_digests(path: Path) -> dict[str, str]:
     digests = read_json(path / DIGESTS)
     found = digests.get("sha256") if isinstance(digests, dict) else None
-    if not isinstance(found, dict) or METADATA not in found:
+    if not isinstance(found, dict) or METADATA not in found or digests.get("format_version") != FORMAT_VERSION:
         raise LibraryError(f"{path / DIGESTS}: not the digests of a library; it was damaged or edited")
     if file_digest(path / METADATA) != found[METADATA]:
         raise LibraryError(

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from scenario_lib.errors import LibraryError
 from scenario_lib.feeders.canonical import canonical_json
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Raised when a change of the files would make older readers misread them."""
 
 METADATA = "metadata.json"
@@ -24,7 +24,8 @@ BUILD_LOG = "build-log.json"
 DIGESTED = (METADATA, TRACES, CANDIDATES, RESOLVED)
 """Files that are equal, byte for byte, whenever inputs and versions are; the build log is not."""
 
-_LARGEST_JSON_BYTES = 2 * 1024**3
+_LARGEST_JSON_BYTES = 256 * 1024**2
+"""About 250 000 records. Parsed, honest JSON takes about six times its size, hostile JSON twenty times."""
 
 
 @contextmanager

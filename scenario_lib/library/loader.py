@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scenario_lib.errors import LibraryError, ReplayError, UnknownNameError
-from scenario_lib.feeders.canonical import canonical_json, digest_of, first_difference
-from scenario_lib.library.candidates import read_candidates, read_table
+from scenario_lib.feeders.canonical import canonical_json, first_difference
+from scenario_lib.library.candidates import read_candidates
 from scenario_lib.library.columns import kinds_of
 from scenario_lib.library.contents import LibraryContents, read_contents
-from scenario_lib.library.files import CANDIDATES, METADATA, RESOLVED
+from scenario_lib.library.files import CANDIDATES, METADATA
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.library.resolved import ResolvedNumbers, numbers_rows
 from scenario_lib.library.stored_records import StoredRecords
-from scenario_lib.library.writer import RESOLVED_SCHEMA
-from scenario_lib.scenario.canonical import resolve
+from scenario_lib.scenario.canonical import resolve, scenario_digest
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import randomize_scenario
 
@@ -41,6 +41,8 @@ class ScenarioLibrary:
         path: The library's directory, written by scenario-lib or by openg2g's example.
         training_trace: The training trace that will be used, to be compared with the library's; None means the one
             that is generated from the library's parameters.
+        from_numbers: Make every scenario of its stored numbers instead of drawing it: for a library whose seeds no
+            longer mean the same draws, because numpy's random stream changed.
 
     Raises:
         LibraryError: Not a library, damaged, edited, empty, or of a newer format.
@@ -48,11 +50,23 @@ class ScenarioLibrary:
         UnknownNameError: The system of a library by openg2g's example is not known here.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, training_trace: "TrainingTrace | None" = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        training_trace: "TrainingTrace | None" = None,
+        from_numbers: bool = False,
+    ) -> None:
         self.path = Path(path).resolve()
+        self.from_numbers = from_numbers
         self._contents = read_contents(self.path)
+        self._resolved = ResolvedNumbers(numbers_rows(self.path, self._contents))
         if not self._contents.records:
             raise LibraryError(f"{self.path}: the library is empty; build one that accepts at least one scenario")
+        if from_numbers and not self._contents.digests:
+            raise LibraryError(
+                f"{self.path}: has no stored numbers, as scenario-lib did not write it; draw its scenarios"
+            )
         self._checked_traces: set[str] = set()
         if training_trace is not None:
             from scenario_lib.simulation.training_trace import training_trace_digest
@@ -83,8 +97,8 @@ class ScenarioLibrary:
     @cached_property
     def candidates(self) -> "pa.Table":
         """The candidates table, accepted or not, as an Arrow table; only libraries by scenario-lib have one."""
-        self.contents.require_unchanged(self.path / CANDIDATES)
-        return read_candidates(self.path / CANDIDATES)
+        with self.contents.unchanged(self.path / CANDIDATES) as stream:
+            return read_candidates(self.path / CANDIDATES, stream)
 
     def __len__(self) -> int:
         return len(self.scenarios)
@@ -99,7 +113,8 @@ class ScenarioLibrary:
         kinds = Counter(kinds_of(self.scenarios))
         counts = ", ".join(f"{kinds[kind]} {kind}" for kind in ("under", "over", "mixed") if kinds[kind])
         systems = ", ".join(sorted({recipe.experiment.name for recipe in self.recipes.values()}))
-        return f"ScenarioLibrary({str(self.path)!r}: {len(self)} scenarios on {systems}; {counts})"
+        label = "; from stored numbers" if self.from_numbers else ""
+        return f"ScenarioLibrary({str(self.path)!r}: {len(self)} scenarios on {systems}; {counts}{label})"
 
     def sample(self, rng: np.random.Generator | None = None) -> ScenarioRecord:
         """A record, each with equal probability.
@@ -154,47 +169,59 @@ class ScenarioLibrary:
             raise UnknownNameError(f"{self.path}: the record of seed {record.seed} is not one of this library")
         return self.recipes[name]
 
-    def materialize(self, record: ScenarioRecord) -> Scenario:
-        """The scenario of a record, drawn again from its seed and recipe, and compared with its digest.
+    def materialize(self, record: ScenarioRecord, *, from_numbers: bool | None = None) -> Scenario:
+        """The scenario of a record: drawn again from its seed and recipe, or made of its stored numbers.
+
+        Either way its digest is compared with that of the scenario that was screened, and a scenario made of stored
+        numbers says so in its `origin`. Such a scenario is exact, its rollouts need not be: server layout, noise,
+        latencies and the training trace are drawn when they run, from seeds, and the training trace is not compared
+        here. `validate --from-numbers --replay` says whether rollouts are still equal.
 
         A library by openg2g's example has no digests; there the draws that records repeat are all that is compared.
 
+        Args:
+            record: One of this library.
+            from_numbers: Whether to take the stored numbers; None means what the library was opened with.
+
         Raises:
             UnknownNameError: The record is one of another library.
-            LibraryError: The parameters of the training trace cannot be used.
+            LibraryError: The parameters of the training trace, or the stored numbers, cannot be used.
             ReplayError: What is drawn now is not what was screened; the message names the first field that differs.
         """
         recipe = self.recipe_of(record)
-        scenario = randomize_scenario(record.seed, experiment=recipe.experiment, settings=recipe.settings)
-        if record.proof is not None:
-            resolved = resolve(scenario)
-            if digest_of(resolved) != record.proof.scenario_digest:
-                raise ReplayError(self._why_different(record, resolved))
-            if scenario.training_run is not None:
-                self._check_generated_trace(record.proof.recipe, recipe)
+        stored = self.from_numbers if from_numbers is None else from_numbers
+        scenario = self._resolved_scenario(record) if stored else self._drawn_scenario(record, recipe)
+        if not stored and record.proof is not None and scenario.training_run is not None:
+            self._check_generated_trace(record.proof.recipe, recipe)
         self._compare_contract(record, scenario)
         return scenario
+
+    def _drawn_scenario(self, record: ScenarioRecord, recipe: Recipe) -> Scenario:
+        scenario = randomize_scenario(record.seed, experiment=recipe.experiment, settings=recipe.settings)
+        if record.proof is not None and scenario_digest(scenario) != record.proof.scenario_digest:
+            raise ReplayError(self._why_different(record, scenario))
+        return scenario
+
+    def _resolved_scenario(self, record: ScenarioRecord) -> Scenario:
+        if record.proof is None:
+            raise LibraryError(
+                f"{self.path}: has no stored numbers, as scenario-lib did not write it; draw its scenarios"
+            )
+        return self._resolved.scenario(record)
 
     def stored_numbers(self, record: ScenarioRecord) -> dict[str, Any]:
         """The resolved numbers of a record's scenario, as they were when it was screened.
 
         Raises:
-            LibraryError: The library has none, or they are damaged.
+            LibraryError: The library has none, they are damaged, or not those that the record's digest is of.
         """
-        if isinstance(self.scenarios, StoredRecords) and record.proof is not None:
-            return self.scenarios.shards.numbers(record.index, record.proof.scenario_digest)
-        self.contents.require_unchanged(self.path / RESOLVED)
-        table = read_table(self.path / RESOLVED, RESOLVED_SCHEMA)
-        try:
-            numbers: dict[str, Any] = json.loads(table.column("resolved")[record.index].as_py())
-        except (IndexError, TypeError, ValueError):
-            raise LibraryError(f"{self.path / RESOLVED}: no numbers for seed {record.seed}; it is damaged") from None
-        return numbers
+        return self._resolved.numbers(record)
 
-    def _why_different(self, record: ScenarioRecord, drawn: dict[str, Any]) -> str:
+    def _why_different(self, record: ScenarioRecord, drawn: Scenario) -> str:
         try:
-            stored = self.stored_numbers(record)
-            difference = first_difference(json.loads(canonical_json(drawn)), stored) or "its stored digest was changed"
+            stored = self._resolved.written(record)
+            now = json.loads(canonical_json(resolve(drawn)))
+            difference = first_difference(now, stored) or "its stored digest was changed"
         except LibraryError as error:
             difference = f"{error}"
         return (

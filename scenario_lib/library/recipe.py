@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.feeders.canonical import digest_of
 from scenario_lib.feeders.catalogue import experiment_names, load_experiment
-from scenario_lib.feeders.checks import STRICT
+from scenario_lib.feeders.checks import STRICT, refuse
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.parsing import parse_as
 from scenario_lib.scenario.settings import RandomizationSettings
@@ -24,7 +24,7 @@ class DataDigests:
     """Digests of what rollouts read.
 
     Attributes:
-        circuit: The OpenDSS circuit's files.
+        circuit: The OpenDSS circuit's files, with the data files that they name.
         models: Power traces and fits of the models.
         training_trace: The training trace, in micro-watts.
         training_trace_params: The parameters that it is generated from.
@@ -44,11 +44,13 @@ class Recipe:
 
     Attributes:
         data: None for a library that does not say (one written by openg2g's example).
+        stratum: Name of the stratum that the records were built for; None for a library without strata.
     """
 
     experiment: Experiment
     settings: RandomizationSettings
     data: DataDigests | None = None
+    stratum: str | None = None
 
     @property
     def id(self) -> str:
@@ -63,6 +65,8 @@ class Recipe:
             "experiment": asdict(replace(self.experiment, feeder=feeder)),
             "randomize_kwargs": self.settings.to_openg2g(),
             "data": None if self.data is None else asdict(self.data),
+            # Left out, not null, without strata: the identifier of a plain recipe is older than strata are.
+            **({} if self.stratum is None else {"stratum": self.stratum}),
         }
 
 
@@ -72,11 +76,14 @@ def recipe_from_dict(tables: dict[str, Any], source: str) -> Recipe:
     Raises:
         DataFileError, InvalidSettingError: It is not one; the message names the source and the field.
     """
-    data = tables.get("data")
+    data, stratum = tables.get("data"), tables.get("stratum")
+    if not isinstance(stratum, str | None):
+        raise refuse(f"{source}: stratum", stratum, "a name")
     return Recipe(
         experiment=parse_as(Experiment, tables.get("experiment"), f"{source}: experiment"),
         settings=RandomizationSettings.from_openg2g(tables.get("randomize_kwargs") or {}),
         data=None if data is None else parse_as(DataDigests, data, f"{source}: data"),
+        stratum=stratum,
     )
 
 
@@ -89,8 +96,17 @@ def located_experiment(recipe: Recipe, system: str | None = None) -> Experiment:
     Raises:
         InvalidSettingError: The feeder does not ship, and no file is given.
     """
+    circuit = source_experiment(recipe, system).feeder.circuit
+    return replace(recipe.experiment, feeder=replace(recipe.experiment.feeder, circuit=circuit))
+
+
+def source_experiment(recipe: Recipe, system: str | None = None) -> Experiment:
+    """What is here under the name of the recipe's experiment, which may have changed since; see `located_experiment`.
+
+    Raises:
+        InvalidSettingError: The feeder does not ship, and no file is given.
+    """
     name = recipe.experiment.name
     if system is None and name not in experiment_names():
         raise InvalidSettingError(f"the library is on feeder {name!r}, which does not ship; give its file as --system")
-    source = load_experiment(system or name)
-    return replace(recipe.experiment, feeder=replace(recipe.experiment.feeder, circuit=source.feeder.circuit))
+    return load_experiment(system or name)

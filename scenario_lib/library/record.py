@@ -56,6 +56,7 @@ class RecordProof:
         engine: Engine that screened it.
         scenario_digest: SHA-256 of the drawn scenario.
         baseline_digest, ofo_digest: SHA-256 of the two penalty traces.
+        inputs_digest: SHA-256 of what its rollouts read; see `inputs.py`.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = STRICT
@@ -65,6 +66,7 @@ class RecordProof:
     scenario_digest: str
     baseline_digest: str
     ofo_digest: str
+    inputs_digest: str
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -4,7 +4,6 @@ Most penalties are zero, so a trace is kept as the seconds at which it is not, w
 the bytes, exact, and readable in place. Every row is proven by the digests of its record when it is read.
 """
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,8 +16,7 @@ from numpy.typing import NDArray
 
 from scenario_lib.errors import LibraryError
 from scenario_lib.library.arrow_file import map_file, numbers_of, parse_batch, write_batch
-from scenario_lib.library.files import parse_json
-from scenario_lib.library.store_layout import StoreLayout, shard_name
+from scenario_lib.library.store_layout import StoreLayout
 from scenario_lib.library.traces import Array, trace_digest
 
 LONGEST_TRACE_S = 2**16
@@ -32,6 +30,7 @@ def _list_of(kind: pa.DataType) -> pa.DataType:
     return pa.list_(pa.field("item", kind, nullable=False))
 
 
+# The resolved numbers are text, kept as bytes: a text would be looked through whenever a shard is mapped.
 SHARD_SCHEMA = pa.schema(
     [
         pa.field("seed", pa.int64(), nullable=False),
@@ -41,6 +40,7 @@ SHARD_SCHEMA = pa.schema(
         pa.field("baseline_length", pa.int32(), nullable=False),
         pa.field("baseline_seconds", _list_of(pa.uint16()), nullable=False),
         pa.field("baseline_values", _list_of(pa.float64()), nullable=False),
+        pa.field("scenario_digest", pa.string(), nullable=False),
         pa.field("resolved", pa.binary(), nullable=False),
     ]
 )
@@ -52,12 +52,14 @@ class ShardRow:
 
     Attributes:
         baseline, ofo: Penalties (pu^2) at every second, shape (T,).
+        scenario_digest: SHA-256 of `resolved`.
         resolved: Canonical JSON of all numbers of the scenario.
     """
 
     seed: int
     baseline: Array
     ofo: Array
+    scenario_digest: str
     resolved: str
 
 
@@ -67,7 +69,11 @@ def write_shard(path: Path, rows: Iterable[ShardRow]) -> None:
 
 
 def _columns(row: ShardRow) -> dict[str, Any]:
-    columns: dict[str, Any] = {"seed": row.seed, "resolved": row.resolved.encode()}
+    columns: dict[str, Any] = {
+        "seed": row.seed,
+        "scenario_digest": row.scenario_digest,
+        "resolved": row.resolved.encode(),
+    }
     for which, trace in (("ofo", row.ofo), ("baseline", row.baseline)):
         # By their bits, so that -0.0 comes back too.
         seconds = np.flatnonzero(np.ascontiguousarray(trace, dtype="<f8").view(np.uint64))
@@ -106,34 +112,26 @@ class ShardFiles:
             )
         return trace
 
-    def numbers_text(self, index: int, digest: str) -> str:
-        """Canonical JSON of a record's resolved numbers, compared with its scenario's digest.
+    def path_of(self, index: int) -> Path:
+        """The shard that holds a record."""
+        return self.folder / self._layout.shard_of(index)
+
+    def numbers_row(self, index: int) -> dict[str, Any]:
+        """Scenario digest and resolved numbers (canonical JSON) of a record, compared with nothing.
 
         Raises:
-            LibraryError: The shard is missing or damaged, or the numbers are not those that were screened.
+            LibraryError: The shard is missing or damaged.
         """
         shard, row = self._locate(index)
-        text = shard.batch.column("resolved")[row].as_py()
-        if hashlib.sha256(text).hexdigest() != digest:
-            raise LibraryError(
-                f"{shard.path}: the numbers of record {index} are not those that were screened; the library changed "
-                f"since it was opened, or was edited. Open it again, or validate it"
-            )
-        return str(text, "utf-8")
-
-    def numbers(self, index: int, digest: str) -> dict[str, Any]:
-        """A record's resolved numbers; see `numbers_text`."""
+        digest, text = (shard.batch.column(name)[row].as_py() for name in ("scenario_digest", "resolved"))
         try:
-            numbers: dict[str, Any] = parse_json(self.numbers_text(index, digest))
-        except (ValueError, RecursionError) as error:
-            if isinstance(error, LibraryError):
-                raise
-            raise LibraryError(f"{self.folder}: the numbers of record {index} are not JSON; it is damaged") from None
-        return numbers
+            return {"scenario_digest": digest, "resolved": text.decode()}
+        except UnicodeDecodeError:
+            raise LibraryError(f"{shard.path}: the numbers in row {row} are not a text; it is damaged") from None
 
     def _locate(self, index: int) -> "tuple[_Shard, int]":
         number, row = divmod(index, self._layout.records_per_shard)
-        return self._mapped(self.folder / shard_name(number), self._layout.shard_records(number)), row
+        return self._mapped(self.path_of(index), self._layout.shard_records(number)), row
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ShardFiles, (self.folder, self._layout)

@@ -63,6 +63,10 @@ class StoreLayout:
         """Records in one shard."""
         return min(self.records_per_shard, self.records - number * self.records_per_shard)
 
+    def shard_of(self, index: int) -> str:
+        """File name of the shard that holds a record."""
+        return shard_name(index // self.records_per_shard)
+
     def files(self) -> tuple[str, ...]:
         """Names of all files that `digests.json` lists."""
         return (METADATA, RECORDS, CANDIDATES, *(shard_name(number) for number in range(self.n_shards)))

@@ -7,14 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from scenario_lib.library.candidates import write_table
 from scenario_lib.library.contents import LibraryContents
 from scenario_lib.library.files import METADATA, RESOLVED, TRACES, read_json, write_json
 from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.library.resolved import RESOLVED_SCHEMA, require_proven
 from scenario_lib.library.store_layout import RECORDS_PER_SHARD, STORE
 from scenario_lib.library.stored_records import StoredRecords
+from scenario_lib.library.tables import write_table
 from scenario_lib.library.traces import write_traces
-from scenario_lib.library.writer import RESOLVED_SCHEMA, write_digests
+from scenario_lib.library.writer import write_digests
 
 PER_RECORD = ("proofs", "scenarios")
 """Keys of the contract's metadata that have an entry a record, in the order in which they are written."""
@@ -61,12 +62,6 @@ def _resolved_batches(records: StoredRecords) -> Iterator[pa.RecordBatch]:
 
 
 def _resolved_row(record: ScenarioRecord, records: StoredRecords) -> dict[str, Any]:
-    proof = record.proof
-    if proof is None:
-        raise LookupError(f"the record of seed {record.seed} has no digests")
-    return {
-        "seed": record.seed,
-        "recipe": proof.recipe,
-        "scenario_digest": proof.scenario_digest,
-        "resolved": records.shards.numbers_text(record.index, proof.scenario_digest),
-    }
+    row = records.shards.numbers_row(record.index)
+    require_proven(row, record, records.shards.path_of(record.index))
+    return {"seed": record.seed, "recipe": None if record.proof is None else record.proof.recipe, **row}

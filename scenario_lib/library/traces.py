@@ -5,6 +5,7 @@ Arrays are named `ofo_<i>` and `baseline_<i>`, i counting the records in order; 
 
 import hashlib
 import io
+import os
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -54,11 +55,33 @@ def _write_array(archive: zipfile.ZipFile, name: str, trace: Array) -> None:
         np.lib.format.write_array(member, np.ascontiguousarray(trace, dtype="<f8"), allow_pickle=False)
 
 
-class TraceFile:
-    """Reader of one `traces.npz`; opens it when the first trace is asked for, and again in each process."""
+Identity = tuple[int, ...] | None
+"""What tells a file or directory from another one that took its place."""
 
-    def __init__(self, path: Path) -> None:
+
+def identity(path: Path) -> Identity:
+    """Identity of a file or directory; None if it is not there."""
+    try:
+        return _identity(path.stat())
+    except OSError:
+        return None
+
+
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+class TraceFile:
+    """Reader of one `traces.npz`; opens it when the first trace is asked for, and again in each process.
+
+    Args:
+        path: The file.
+        expected: Identity that it must have when it is opened, where no digests tell one trace from another.
+    """
+
+    def __init__(self, path: Path, expected: Identity = None) -> None:
         self.path = path
+        self._expected = expected
         self._archive: zipfile.ZipFile | None = None
 
     def read(self, name: str, digest: str | None) -> Array:
@@ -79,19 +102,28 @@ class TraceFile:
     def _read(self, name: str) -> Array:
         try:
             if self._archive is None:
-                self._archive = zipfile.ZipFile(self.path)
+                self._archive = self._open()
             info = self._archive.getinfo(f"{name}.npy")
             if info.file_size > _LARGEST_TRACE_BYTES:
                 raise ValueError(f"it claims {info.file_size} bytes; expected one number a second")
             return _parse(self._archive.read(info))
+        except LibraryError:
+            raise
         except KeyError:
             raise LibraryError(f"{self.path}: no trace {name}; the library is damaged, build it again") from None
         except Exception as error:  # noqa: BLE001 - zipfile, its decompressors and numpy raise what they like
             text = " ".join(str(error).split())
             raise LibraryError(f"{self.path}: trace {name} cannot be read ({text}); the library is damaged") from None
 
+    def _open(self) -> zipfile.ZipFile:
+        stream = self.path.open("rb")
+        if self._expected is not None and _identity(os.fstat(stream.fileno())) != self._expected:
+            stream.close()
+            raise LibraryError(f"{self.path}: the library changed since it was opened; open it again")
+        return zipfile.ZipFile(stream)
+
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "_archive": None}
+        return {**self.__dict__, "_archive": None}
 
 
 def _parse(data: bytes) -> Array:

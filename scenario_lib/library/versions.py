@@ -8,6 +8,7 @@ _DISTRIBUTIONS = {
     "numpy": "numpy",
     "openg2g": "openg2g",
     "opendss": "dss-python-backend",
+    "numba": "numba",  # it makes the compiled engine's machine code
 }
 
 

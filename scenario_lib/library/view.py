@@ -125,9 +125,9 @@ class LibraryView:
         """What a record was drawn from."""
         return self._library.recipe_of(record)
 
-    def materialize(self, record: ScenarioRecord) -> Scenario:
+    def materialize(self, record: ScenarioRecord, *, from_numbers: bool | None = None) -> Scenario:
         """The scenario of a record; see `ScenarioLibrary.materialize`."""
-        return self._library.materialize(record)
+        return self._library.materialize(record, from_numbers=from_numbers)
 
 
 def _probabilities(weights: list[float]) -> np.ndarray:

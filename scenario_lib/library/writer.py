@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from scenario_lib.feeders.canonical import canonical_json, file_digest
-from scenario_lib.library.candidates import CandidateRow, write_candidates, write_table
-from scenario_lib.library.config import config_of
+from scenario_lib.library.candidates import CandidateRow, write_candidates
+from scenario_lib.library.config import CONFIG_BANDS, config_of
 from scenario_lib.library.files import (
     CANDIDATES,
     DIGESTED,
@@ -22,11 +22,10 @@ from scenario_lib.library.files import (
 )
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.library.record import RecordFields, RecordProof
+from scenario_lib.library.resolved import RESOLVED_SCHEMA
+from scenario_lib.library.strata import Stratum
+from scenario_lib.library.tables import write_table
 from scenario_lib.library.traces import Array, write_traces
-
-RESOLVED_SCHEMA = pa.schema(
-    [("seed", pa.int64()), ("recipe", pa.string()), ("scenario_digest", pa.string()), ("resolved", pa.string())]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +50,7 @@ class NewLibrary:
         screening: The criteria of the screening, by name.
         versions: Versions of what the figures depend on.
         reproducible: False if a row was decided by something that need not happen again, such as a timeout.
+        strata: What each recipe's candidates were screened by, where one `screening` cannot say it for all.
     """
 
     recipes: tuple[Recipe, ...]
@@ -59,6 +59,7 @@ class NewLibrary:
     screening: dict[str, float]
     versions: dict[str, str]
     reproducible: bool
+    strata: tuple[Stratum, ...] = ()
 
 
 def write_library(folder: Path, library: NewLibrary, traces: Iterable[tuple[Array, Array]]) -> None:
@@ -98,9 +99,7 @@ def _write_resolved(path: Path, records: tuple[NewRecord, ...]) -> None:
 
 
 def _metadata(library: NewLibrary) -> dict[str, Any]:
-    bands = {
-        name: library.screening[name] for name in ("min_recovery_frac", "max_recovery_frac", "min_baseline_integral")
-    }
+    bands = {name: library.screening[name] for name in CONFIG_BANDS}
     if len(library.recipes) == 1:
         config = config_of(library.recipes[0], len(library.candidates), bands)
     else:
@@ -112,6 +111,7 @@ def _metadata(library: NewLibrary) -> dict[str, Any]:
         "reproducible": library.reproducible,
         "versions": library.versions,
         "screening": library.screening,
+        **({"strata": [asdict(stratum) for stratum in library.strata]} if library.strata else {}),
         "recipes": {recipe.id: recipe.to_dict() for recipe in library.recipes},
         "proofs": [asdict(record.proof) for record in library.records],
         "scenarios": [asdict(record.fields) for record in library.records],

@@ -95,8 +95,8 @@ def _rows(folder: Path, contents: LibraryContents) -> list[CandidateRow]:
     if not contents.digests:
         return []
     path = folder.resolve() / CANDIDATES
-    contents.require_unchanged(path)
-    return [CandidateRow(**row) for row in read_candidates(path).to_pylist()]
+    with contents.unchanged(path) as stream:
+        return [CandidateRow(**row) for row in read_candidates(path, stream).to_pylist()]
 
 
 def _record_digest(record: ScenarioRecord) -> str | None:

@@ -20,7 +20,7 @@ from scenario_lib.screening.library_info import library_info
 from scenario_lib.screening.measure import MeasurePlan
 from scenario_lib.screening.replay import ReplayOptions
 from scenario_lib.screening.request import BuildOptions
-from scenario_lib.screening.validate import validate_library
+from scenario_lib.screening.validate import ValidationReport, validate_library
 from scenario_lib.simulation.engines import REFERENCE, Engine
 
 logger = logging.getLogger(__name__)
@@ -127,14 +127,19 @@ def _validate(night: Night, library: Path, report: NightReport) -> NightReport:
     own = validate_library(library, options)
     report = replace(report, grade=own.grade.name.lower())
     if own.grade is not Grade.HELD:
-        return _ended(report, Outcome.NOT_VALID, "; ".join(finding.message for finding in own.findings))
+        return _ended(report, Outcome.NOT_VALID, _against(own))
     if samples.reference == 0:
         return report
     other = validate_library(library, replace(options, records=samples.reference, engine=Engine(REFERENCE)))
     report = replace(report, reference_grade=other.grade.name.lower())
     if other.grade not in (Grade.HELD, Grade.WITHIN_TOLERANCE):
-        return _ended(report, Outcome.NOT_VALID, "; ".join(finding.message for finding in other.findings))
+        return _ended(report, Outcome.NOT_VALID, _against(other))
     return report
+
+
+def _against(report: ValidationReport) -> str:
+    """What a validation found against a library."""
+    return "; ".join(finding.message for finding in report.findings if finding.grade is not Grade.HELD)
 
 
 def _compare(night: Night, library: Path, report: NightReport) -> NightReport:

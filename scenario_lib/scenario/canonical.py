@@ -11,7 +11,7 @@ from scenario_lib.feeders.bus_power import PowerSeries
 from scenario_lib.feeders.canonical import digest_of
 from scenario_lib.feeders.experiment import TrainingJob
 from scenario_lib.feeders.sites import ModelDeployment, Ramp, Site
-from scenario_lib.scenario.model import Overlay, Scenario, ScenarioParams, ScenarioPower
+from scenario_lib.scenario.model import STORED, Overlay, Scenario, ScenarioParams, ScenarioPower
 from scenario_lib.scenario.profiles import (
     AnalyticLoad,
     AnalyticPV,
@@ -45,7 +45,7 @@ def scenario_digest(scenario: Scenario) -> str:
 
 
 def scenario_from_resolved(resolved: dict[str, Any]) -> Scenario:
-    """The scenario that `resolve` wrote down.
+    """The scenario that `resolve` wrote down, labelled as made of stored numbers.
 
     Raises:
         KeyError, TypeError, InvalidSettingError: The numbers are not those of a scenario.
@@ -66,6 +66,7 @@ def scenario_from_resolved(resolved: dict[str, Any]) -> Scenario:
             for index, (entry, factor) in enumerate(zip(resolved["tvl"], resolved["tvl_power_factors"], strict=True))
         ),
         params=ScenarioParams(**params, training_overlay=None if overlay is None else _overlay(overlay)),
+        origin=STORED,
     )
 
 

@@ -4,7 +4,7 @@
 leaves out and makes the digest.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,9 @@ from scenario_lib.feeders.experiment import TrainingJob
 from scenario_lib.feeders.sites import Site
 from scenario_lib.scenario.curves import Array
 from scenario_lib.scenario.profiles import Profile
+
+DRAWN, STORED = "drawn", "stored numbers"
+"""Where a scenario's numbers come from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,7 @@ class Scenario:
         sites: Datacenter sites with the drawn ramps, seeds and initial batch sizes, in the experiment's order.
         pv_systems, tvl: PV systems and time-varying loads, in the experiment's order.
         params: Draws that concern the scenario as a whole.
+        origin: "drawn" from the seed, or "stored numbers" of a library; a label, which equality leaves out.
     """
 
     seed: int
@@ -118,6 +122,7 @@ class Scenario:
     pv_systems: tuple[ScenarioPower, ...]
     tvl: tuple[ScenarioPower, ...]
     params: ScenarioParams
+    origin: str = field(default=DRAWN, compare=False)
 
     @property
     def dc_sites(self) -> dict[str, Site]:

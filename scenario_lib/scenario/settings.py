@@ -29,6 +29,9 @@ class Bounds:
     high: float = float("inf")
 
 
+_MOST = 1000
+"""Clouds or ramps in an hour; settings come from files, and a draw is as large as they say."""
+
 _RANGE_BOUNDS = {
     "pv_scale": Bounds(0),
     "load_scale": Bounds(0),
@@ -114,9 +117,9 @@ class RandomizationSettings:
             require_between(name, getattr(self, name), 0, 1)
         for name in ("pv_t_shift_max_s", "tvl_t_shift_max_s"):
             require_at_least(name, getattr(self, name), 0)
-        require_count("pv_cloud_count_max", self.pv_cloud_count_max, 0)
+        _require_few("pv_cloud_count_max", self.pv_cloud_count_max)
         for count in self.n_ramps_per_site_choices:
-            require_count("n_ramps_per_site_choices", count, 0)
+            _require_few("n_ramps_per_site_choices", count)
         _check_shapes("pv_shape_choices", self.pv_shape_choices, PV_SHAPES)
         _check_shapes("tvl_shape_choices", self.tvl_shape_choices, LOAD_SHAPES)
 
@@ -169,6 +172,11 @@ def _checked_range(name: str, value: Any, bounds: Bounds) -> Range:
     if high < low:
         raise refuse(f"{name}_min, {name}_max", (low, high), "a lower end that is not above the upper end")
     return Range(low, high)
+
+
+def _require_few(name: str, count: int) -> None:
+    require_count(name, count, 0)
+    require_between(name, count, 0, _MOST)
 
 
 def _checked_choices(name: str, choices: Any) -> tuple[Any, ...]:

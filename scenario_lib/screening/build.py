@@ -2,44 +2,33 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from scenario_lib.execution.tasks import Outcome, RunOptions, run_tasks
 from scenario_lib.library.publish import publish
-from scenario_lib.library.recipe import Recipe
+from scenario_lib.library.traces import Array
 from scenario_lib.library.writer import NewLibrary, write_library
+from scenario_lib.screening.assemble import NOTHING_KNOWN, Known, assemble
 from scenario_lib.screening.build_log import BuildLog
-from scenario_lib.screening.criteria import FAILED, Reason, ScreeningCriteria
+from scenario_lib.screening.criteria import FAILED, Reason
 from scenario_lib.screening.journal import Journal, JournalLine
 from scenario_lib.screening.measure import Candidate, Measured, MeasurePlan, StageFailure, measure_candidate
-from scenario_lib.screening.provenance import plan_record, recipe_of
+from scenario_lib.screening.planned import PlannedStratum, Screened, plan_stratum, require_disjoint
+from scenario_lib.screening.progress import Progress, ProgressHook, Tally
+from scenario_lib.screening.provenance import build_record, recipe_of
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
-from scenario_lib.screening.rows import candidate_row, new_record
 from scenario_lib.screening.select import Chosen, Selection, select
 from scenario_lib.screening.workspace import Workspace
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import REFERENCE, Engine, prepare
 from scenario_lib.simulation.feeder_check import check_feeder
 
+__all__ = ["BuildResult", "Progress", "ProgressHook", "build_library", "build_strata"]
+
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a build is.
-
-    Attributes:
-        total: Candidates in all, or the number to accept.
-        done: Of these.
-        accepted: Accepted so far.
-    """
-
-    total: int
-    done: int
-    accepted: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +37,31 @@ class BuildResult:
 
     Attributes:
         path: Where the library is.
-        chosen: All rows of the candidates table, in seed order.
-        target_missed: Fewer were accepted than asked for.
+        screened: The strata, with the verdicts on their candidates.
         notice: Why the reference engine was taken though the compiled one was asked for; None if it was not.
         kept_existing: Nothing was accepted, so the library that was there stayed, and `path` is beside it.
     """
 
     path: Path
-    chosen: list[Chosen]
-    target_missed: bool
+    screened: list[Screened]
     kept_existing: bool
     notice: str | None
     log: BuildLog
+
+    @property
+    def chosen(self) -> list[Chosen]:
+        """All rows of the candidates table, in seed order."""
+        return sorted((choice for part in self.screened for choice in part.chosen), key=lambda c: c.measured.seed)
+
+    @property
+    def shortfalls(self) -> list[str]:
+        """Where fewer were accepted than asked for, such as "evening: 40 of 50 mixed"."""
+        return [text for part in self.screened for text in part.shortfalls]
+
+    @property
+    def target_missed(self) -> bool:
+        """Fewer were accepted than asked for."""
+        return bool(self.shortfalls)
 
     @property
     def accepted(self) -> list[Chosen]:
@@ -70,70 +72,80 @@ class BuildResult:
         return [chosen for chosen in self.chosen if chosen.reason in FAILED]
 
 
-ProgressHook = Callable[[Progress], None]
-
-
 def build_library(
     plan: MeasurePlan, request: CandidateRequest, options: BuildOptions, on_progress: ProgressHook = lambda _: None
 ) -> BuildResult:
-    """Build and publish a library.
+    """Build and publish a library of one recipe; see `build_strata`."""
+    return build_strata((plan_stratum(plan, request),), options, on_progress)
+
+
+def build_strata(
+    strata: Sequence[PlannedStratum],
+    options: BuildOptions,
+    on_progress: ProgressHook = lambda _: None,
+    known: Known = NOTHING_KNOWN,
+) -> BuildResult:
+    """Build and publish one library, stratum by stratum.
+
+    Args:
+        strata: What is built; strata share no seed.
+        options: Where to, and how it runs.
+        on_progress: Called as candidates finish.
+        known: Candidates that need not be measured again.
 
     Raises:
         BuildRefusedError: The target exists, another build runs, the disk is too small, or the journal differs.
+        InvalidSettingError: Two strata share a seed or a name.
         MissingDataError, DataFileError: Data are missing or do not fit; nothing was started.
         KeyboardInterrupt: Interrupted; what is finished stays in the journal.
     """
+    require_disjoint(strata)
     workspace = Workspace(options.out)
     with workspace.claimed():
-        workspace.require_free(options, request.most_candidates)
-        check_feeder(plan.experiment)
-        plan, notice = _with_engine(plan)
-        recipe = recipe_of(plan)
-        record = plan_record(plan, recipe)
-        lines = _open_journal(workspace.journal, record, options)
-        log = BuildLog(jobs=options.jobs, resumed=len(lines))
-        _measure(plan, request, options, _State(workspace.journal, lines, request, plan.criteria, on_progress))
-        log.seconds_by_seed = {seed: line.seconds for seed, line in lines.items()}
-        wanted = [lines[seed].measured for seed in request.seed_order() if seed in lines]
-        chosen = select(wanted, plan.criteria, request.accept)
-        library = _assemble(plan, recipe, record["versions"], chosen, lines)
-        path = _write(workspace, library, log)
+        workspace.require_free(options, sum(stratum.request.most_candidates for stratum in strata))
+        strata, notice = _ready(strata)
+        recipes = [recipe_of(stratum.plan, stratum.name) for stratum in strata]
+        record = build_record(strata, recipes)
+        resumed = _open_journal(workspace.journal, record, options)
+        log = BuildLog(jobs=options.jobs, resumed=len(resumed))
+        running = _Running(workspace.journal, {**known.lines, **resumed}, known, options, Tally(on_progress, strata))
+        screened = [
+            Screened(stratum, recipe, recipe.id, running.screen(stratum))
+            for stratum, recipe in zip(strata, recipes, strict=True)
+        ]
+        log.seconds_by_seed = running.seconds_by_seed()
+        library = assemble(screened, running.lines, record["versions"])
+        path = _write(workspace, library, log, running.traces)
         workspace.journal.discard()
     return BuildResult(
         path=path,
-        chosen=chosen,
-        target_missed=request.accept is not None and len(library.records) < request.accept,
+        screened=screened,
         kept_existing=path != workspace.target,
         notice=notice,
         log=log,
     )
 
 
-def _assemble(
-    plan: MeasurePlan,
-    recipe: Recipe,
-    versions: dict[str, str],
-    chosen: list[Chosen],
-    lines: dict[int, JournalLine],
-) -> NewLibrary:
-    accepted = [choice for choice in chosen if choice.accepted]
-    return NewLibrary(
-        recipes=(recipe,),
-        records=tuple(new_record(choice, lines[choice.measured.seed], plan, recipe.id) for choice in accepted),
-        candidates=[candidate_row(choice, plan, recipe.id) for choice in chosen],
-        screening=plan.criteria.to_dict(),
-        versions=versions,
-        reproducible=not any(choice.reason in (Reason.TIMEOUT, Reason.WORKER_DIED) for choice in chosen),
-    )
-
-
-def _write(workspace: Workspace, library: NewLibrary, log: BuildLog) -> Path:
+def _write(
+    workspace: Workspace, library: NewLibrary, log: BuildLog, traces_of: Callable[[int], tuple[Array, Array]]
+) -> Path:
     """Write the library beside its place and put it there; returns where it landed."""
     folder = workspace.empty_finished()
-    traces = (workspace.journal.traces(record.fields.seed) for record in library.records)
-    write_library(folder, library, traces)
+    write_library(folder, library, (traces_of(record.fields.seed) for record in library.records))
     log.write(folder)
     return _publish(workspace, folder, bool(library.records))
+
+
+def _ready(strata: Sequence[PlannedStratum]) -> tuple[list[PlannedStratum], str | None]:
+    """The strata with engines that model their experiments, and a notice if they are not those asked for."""
+    ready: list[PlannedStratum] = []
+    notices = []
+    for stratum in strata:
+        check_feeder(stratum.plan.experiment)
+        plan, notice = _with_engine(stratum.plan)
+        ready.append(replace(stratum, plan=plan))
+        notices.append(notice)
+    return ready, next(filter(None, notices), None)
 
 
 def _with_engine(plan: MeasurePlan) -> tuple[MeasurePlan, str | None]:
@@ -162,33 +174,61 @@ def _publish(workspace: Workspace, folder: Path, accepted_any: bool) -> Path:
     return workspace.beside
 
 
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """What the strata of a build share while candidates are measured."""
+
+    journal: Journal
+    lines: dict[int, JournalLine]
+    known: Known
+    options: BuildOptions
+    tally: Tally
+
+    def screen(self, stratum: PlannedStratum) -> list[Chosen]:
+        """Measure what is still needed of a stratum, and choose."""
+        self.tally.begin_stratum()
+        while True:
+            _measure(stratum, self.options, _State(self, stratum))
+            wanted = [self.lines[seed].measured for seed in stratum.request.seed_order() if seed in self.lines]
+            chosen = select(wanted, stratum.plan.criteria, stratum.request.goal)
+            # Only figures known from before may come without traces; what is accepted of them is measured after all.
+            lacking = [choice.measured.seed for choice in chosen if choice.accepted and not self._has_traces(choice)]
+            if not lacking:
+                return chosen
+            for seed in lacking:
+                del self.lines[seed]
+
+    def _has_traces(self, choice: Chosen) -> bool:
+        return self.lines[choice.measured.seed].trace_digests is not None
+
+    def traces(self, seed: int) -> tuple[Array, Array]:
+        """The (baseline, OFO) penalty traces of an accepted candidate."""
+        return self.known.traces(seed) if self._was_known(seed) else self.journal.traces(seed)
+
+    def seconds_by_seed(self) -> dict[int, float]:
+        """How long each candidate took that was measured for this build (s)."""
+        return {seed: line.seconds for seed, line in self.lines.items() if not self._was_known(seed)}
+
+    def _was_known(self, seed: int) -> bool:
+        return self.lines[seed] is self.known.lines.get(seed)
+
+
 class _State:
-    """What is finished so far, and whether it is enough."""
+    """What is finished so far of one stratum, and whether it is enough."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        lines: dict[int, JournalLine],
-        request: CandidateRequest,
-        criteria: ScreeningCriteria,
-        on_progress: ProgressHook,
-    ) -> None:
-        self._journal = journal
-        self._lines = lines
-        self._request = request
-        self._on_progress = on_progress
-        self._selection = Selection(criteria)
-        self._seeds = deque(request.seed_order())
+    def __init__(self, running: _Running, stratum: PlannedStratum) -> None:
+        self._running = running
+        self._lines = running.lines
+        self._request = stratum.request
+        self._selection = Selection(stratum.plan.criteria, stratum.request.goal)
+        self._seeds = deque(stratum.request.seed_order())
+        self._finished = sum(seed in self._lines for seed in self._seeds)
         self._advance()
-
-    @property
-    def _enough(self) -> bool:
-        return self._request.accept is not None and self._selection.accepted >= self._request.accept
 
     def waiting(self) -> Iterator[int]:
         """Seeds still to be measured, as long as more are needed."""
         for seed in self._request.seed_order():
-            if self._enough:
+            if self._selection.enough:
                 return
             if seed not in self._lines:
                 yield seed
@@ -196,23 +236,23 @@ class _State:
     def finish(self, outcome: Outcome[int, Candidate]) -> None:
         """Write down one more candidate."""
         candidate = outcome.result or _failed(outcome)
-        self._lines[outcome.task] = self._journal.append(candidate, outcome.seconds)
+        self._finished += 1
+        self._lines[outcome.task] = self._running.journal.append(candidate, outcome.seconds)
         self._advance()
 
     def _advance(self) -> None:
         """Move the finished beginning of the seed order forward; only it decides whether enough are accepted."""
         while self._seeds and self._seeds[0] in self._lines:
             self._selection.add(self._lines[self._seeds.popleft()].measured)
-        accepted = self._selection.accepted
-        if self._request.accept is None:
-            self._on_progress(Progress(self._request.most_candidates, len(self._lines), accepted))
-        else:
-            self._on_progress(Progress(self._request.accept, min(accepted, self._request.accept), accepted))
+        accepted, total = self._selection.accepted, self._request.goal.total
+        # Seeds beyond the last one needed may have been under way; they count for nothing.
+        accepted = accepted if total is None else min(accepted, total)
+        self._running.tally.show(self._finished if total is None else accepted, accepted)
 
 
-def _measure(plan: MeasurePlan, request: CandidateRequest, options: BuildOptions, state: _State) -> None:
-    run = RunOptions(jobs=min(options.jobs, request.most_candidates), timeout_s=options.timeout_s)
-    for outcome in run_tasks(partial(measure_candidate, plan), state.waiting(), run):
+def _measure(stratum: PlannedStratum, options: BuildOptions, state: _State) -> None:
+    run = RunOptions(jobs=min(options.jobs, stratum.request.most_candidates), timeout_s=options.timeout_s)
+    for outcome in run_tasks(partial(measure_candidate, stratum.plan), state.waiting(), run):
         state.finish(outcome)
 
 

@@ -5,12 +5,14 @@ import os
 import platform
 import statistics
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from scenario_lib.library.files import BUILD_LOG, write_json
+from scenario_lib.errors import LibraryError
+from scenario_lib.library.files import BUILD_LOG, read_json, write_json
 
 
 @dataclass(slots=True)
@@ -41,16 +43,37 @@ class BuildLog:
 
 
 def machine() -> dict[str, Any]:
-    """Facts about this machine that the last bits of a rollout may depend on."""
+    """Facts about this machine; the last bits of a rollout depend on its processor's features and BLAS kernel."""
     simd = np.show_config(mode="dicts")["SIMD Extensions"]
     return {
         "host": platform.node(),
         "platform": platform.platform(),
         "processor": platform.machine(),
         "cpu_features": sorted([*simd.get("baseline", []), *simd.get("found", [])]),
+        "blas": _blas_kernels(),
         "cpus": os.cpu_count(),
         "python": platform.python_version(),
     }
+
+
+def _blas_kernels() -> list[str]:
+    """Kernels that the loaded BLAS libraries chose for this processor; empty if threadpoolctl is not installed."""
+    if find_spec("threadpoolctl") is None:
+        return []
+    from threadpoolctl import threadpool_info
+
+    loaded = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    return sorted({f"{library['internal_api']} {library.get('architecture')}" for library in loaded})
+
+
+def built_on(library: Path) -> dict[str, Any]:
+    """What a library's build log says of its machine; empty if there is no such log, or it cannot be read."""
+    try:
+        log = read_json(library / BUILD_LOG)
+    except LibraryError:
+        return {}
+    found = log.get("machine") if isinstance(log, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _now() -> str:

@@ -3,6 +3,7 @@
 Judging is pure and per candidate; the cap on trivial scenarios, which looks at all candidates, is in `select.py`.
 """
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import ClassVar
@@ -11,6 +12,9 @@ from scenario_lib.feeders.checks import STRICT, refuse, require_at_least, requir
 from scenario_lib.feeders.experiment import DURATION_S
 from scenario_lib.library.record import violation_kind
 from scenario_lib.metrics.voltage import VoltageMeasures
+
+KINDS = ("under", "over", "mixed")
+"""Which limit a baseline breaks."""
 
 
 class Reason(StrEnum):
@@ -23,6 +27,9 @@ class Reason(StrEnum):
     RECOVERY_BELOW_FLOOR = "recovery_below_floor"
     RECOVERY_ABOVE_CEILING = "recovery_above_ceiling"
     ALWAYS_MIN_CAP = "always_min_cap"
+    KIND_NOT_WANTED = "kind_not_wanted"
+    QUOTA_FULL = "quota_full"
+    NEEDS_RUN = "needs_run"
     POWER_FLOW_DIVERGED = "power_flow_diverged"
     ERROR = "error"
     TIMEOUT = "timeout"
@@ -104,8 +111,10 @@ def kind_of(baseline: VoltageMeasures) -> str | None:
     return violation_kind(baseline.undervoltage_time_s, baseline.overvoltage_time_s)
 
 
-def judge_baseline(baseline: VoltageMeasures, criteria: ScreeningCriteria) -> Reason | None:
-    """Why the baseline alone rules a candidate out; None if it does not."""
+def judge_baseline(
+    baseline: VoltageMeasures, criteria: ScreeningCriteria, kinds: Collection[str] = KINDS
+) -> Reason | None:
+    """Why the baseline alone rules a candidate out, also as one of a kind that is not wanted; None if it does not."""
     kind = kind_of(baseline)
     if kind is None:
         return Reason.NO_VIOLATION
@@ -113,7 +122,7 @@ def judge_baseline(baseline: VoltageMeasures, criteria: ScreeningCriteria) -> Re
         return Reason.BASELINE_BELOW_FLOOR
     if baseline.integral_pu_s > criteria.max_baseline_integral:
         return Reason.BASELINE_ABOVE_CEILING
-    return None
+    return None if kind in kinds else Reason.KIND_NOT_WANTED
 
 
 def judge(baseline: VoltageMeasures, ofo: VoltageMeasures, criteria: ScreeningCriteria) -> Reason:

@@ -1,11 +1,15 @@
-"""What a validation finds, and how bad it is."""
+"""What a validation finds, how bad it is, and what may have caused it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 
 class Grade(IntEnum):
-    """Verdict on a library; the values are the exit codes of `scenario-lib validate`."""
+    """Verdict on a record or a library; the values are the exit codes of `scenario-lib validate`.
+
+    HELD is identical, bit for bit; WITHIN_TOLERANCE identical within the tolerance that `replay.py` states.
+    """
 
     HELD = 0
     DIFFERS = 1
@@ -17,14 +21,64 @@ class Grade(IntEnum):
 _SEVERITY = (Grade.HELD, Grade.WITHIN_TOLERANCE, Grade.NOT_VERIFIABLE, Grade.DIFFERS)
 
 
+class Cause(StrEnum):
+    """Why something is not what it was when the library was built.
+
+    CIRCUIT, MODELS, TRAINING_TRACE, EXPERIMENT: Data here are others. RANDOM_STREAM: numpy draws otherwise.
+    VERSIONS: Another numpy, openg2g, OpenDSS, numba or scenario-lib. CPU_FEATURES: A processor with other vector
+    instructions, or another BLAS kernel. EDITED_RECORD, EDITED_RECIPE: Someone changed a library, digests of files
+    included. DAMAGED_FILE: A file is not the one that was written.
+    """
+
+    CIRCUIT = "circuit"
+    MODELS = "models"
+    TRAINING_TRACE = "training_trace"
+    EXPERIMENT = "experiment"
+    RANDOM_STREAM = "random_stream"
+    VERSIONS = "versions"
+    CPU_FEATURES = "cpu_features"
+    EDITED_RECORD = "edited_record"
+    EDITED_RECIPE = "edited_recipe"
+    DAMAGED_FILE = "damaged_file"
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was checked and did not simply hold; with grade HELD, a note that may explain others."""
+    """One thing that was checked and did not simply hold; with grade HELD, a note that may explain others.
+
+    Attributes:
+        causes: What may have caused it, as far as that can be told.
+        record: Position of the record that it is about; None for the library as a whole.
+    """
 
     grade: Grade
     message: str
+    causes: tuple[Cause, ...] = ()
+    record: int | None = None
 
 
-def worst(findings: tuple[Finding, ...]) -> Grade:
+@dataclass(frozen=True, slots=True)
+class RecordVerdict:
+    """What became of one record.
+
+    Attributes:
+        recipe: Identifier of its recipe; empty in a library without digests.
+        replayed: Whether its rollouts were run again.
+    """
+
+    seed: int
+    recipe: str
+    grade: Grade
+    replayed: bool
+    causes: tuple[Cause, ...]
+
+
+def worst(findings: Iterable[Finding]) -> Grade:
     """The worst grade among findings; HELD without any."""
     return max((finding.grade for finding in findings), key=_SEVERITY.index, default=Grade.HELD)
+
+
+def all_causes(findings: Iterable[Finding]) -> tuple[Cause, ...]:
+    """The causes that findings name, each once, in the order of `Cause`."""
+    named = {cause for finding in findings for cause in finding.causes}
+    return tuple(cause for cause in Cause if cause in named)

@@ -1,7 +1,7 @@
 """What a library holds, for a person who is about to train on it."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,35 @@ from scenario_lib.library.candidates import read_candidates
 from scenario_lib.library.columns import column_of, kinds_of
 from scenario_lib.library.contents import LibraryContents, read_contents
 from scenario_lib.library.files import CANDIDATES
+from scenario_lib.screening.criteria import KINDS
 
 Spread = tuple[float, float, float]
 """Lowest value, median, highest value."""
+
+
+@dataclass(frozen=True, slots=True)
+class StratumInfo:
+    """What a library with several recipes holds of one of them.
+
+    Attributes:
+        name: What the user called it; None for a recipe of a library without strata, merged into this one.
+        kinds: Records by kind of violation.
+        quota: Records of each kind that were asked for; empty without a quota.
+    """
+
+    recipe: str
+    name: str | None
+    candidates: int
+    kinds: dict[str, int]
+    quota: dict[str, int]
+
+    @property
+    def line(self) -> str:
+        """The stratum as text."""
+        kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items()) or "none"
+        quota = ", ".join(f"{count} {kind}" for kind, count in self.quota.items() if count)
+        asked = f"; asked for {quota}" if quota else ""
+        return f"{self.name or self.recipe} ({self.recipe}): {kinds} of {self.candidates} candidates{asked}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +50,7 @@ class LibraryInfo:
     Attributes:
         systems: Feeders of its recipes.
         kinds: Records by kind of violation.
+        strata: The same for each recipe; empty for a library of one.
         reasons: Candidates by verdict; empty for a library without a candidates table.
         recovery, integral_pu_s, window_s: Spread over the records; None for an empty library.
     """
@@ -38,6 +65,7 @@ class LibraryInfo:
     window_s: Spread | None
     overlays: int
     recipes: tuple[str, ...]
+    strata: tuple[StratumInfo, ...]
     screening: dict[str, float]
     versions: dict[str, str]
     verifiable: bool
@@ -45,7 +73,7 @@ class LibraryInfo:
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain values."""
-        return {name: str(value) if isinstance(value, Path) else value for name, value in _items(self)}
+        return {**asdict(self), "path": str(self.path)}
 
     def lines(self) -> list[str]:
         """The facts as text."""
@@ -57,6 +85,7 @@ class LibraryInfo:
         if self.reasons:
             reasons = ", ".join(f"{count} {reason}" for reason, count in self.reasons.items())
             lines.append(f"candidates          {sum(self.reasons.values())}: {reasons}")
+        lines += [f"stratum             {stratum.line}" for stratum in self.strata]
         for label, spread, unit in (
             ("recovery by OFO", self.recovery, ""),
             ("baseline integral", self.integral_pu_s, " pu s"),
@@ -77,10 +106,6 @@ class LibraryInfo:
         return lines
 
 
-def _items(info: LibraryInfo) -> list[tuple[str, Any]]:
-    return [(name, getattr(info, name)) for name in LibraryInfo.__slots__]
-
-
 def library_info(path: Path) -> LibraryInfo:
     """Facts about the library at `path`, which may be empty.
 
@@ -89,18 +114,19 @@ def library_info(path: Path) -> LibraryInfo:
     """
     path = path.resolve()
     contents = read_contents(path)
-    records = contents.records
+    rows, records = _rows(path, contents), contents.records
     return LibraryInfo(
         path=path,
         systems=tuple(sorted({recipe.experiment.name for recipe in contents.recipes.values()})),
         records=len(records),
         kinds=dict(Counter(kinds_of(records))),
-        reasons=_reasons(path, contents),
+        reasons=dict(Counter(row["reason"] for row in rows).most_common()),
         recovery=_spread(column_of(records, "recovery_frac")),
         integral_pu_s=_spread(column_of(records, "baseline_integral")),
         window_s=_spread(column_of(records, "t_control_end") - column_of(records, "t_control_start")),
         overlays=sum(overlay is not None for overlay in column_of(records, "training_overlay")),
         recipes=tuple(name for name in contents.recipes if name),
+        strata=_strata(contents, rows),
         screening=contents.screening,
         versions=contents.versions,
         verifiable=bool(contents.digests),
@@ -108,11 +134,31 @@ def library_info(path: Path) -> LibraryInfo:
     )
 
 
-def _reasons(path: Path, contents: LibraryContents) -> dict[str, int]:
+def _rows(path: Path, contents: LibraryContents) -> list[dict[str, Any]]:
     if not contents.digests:
-        return {}
-    contents.require_unchanged(path / CANDIDATES)
-    return dict(Counter(read_candidates(path / CANDIDATES).column("reason").to_pylist()).most_common())
+        return []
+    with contents.unchanged(path / CANDIDATES) as stream:
+        table = read_candidates(path / CANDIDATES, stream)
+    rows: list[dict[str, Any]] = table.select(["reason", "recipe"]).to_pylist()
+    return rows
+
+
+def _strata(contents: LibraryContents, rows: list[dict[str, Any]]) -> tuple[StratumInfo, ...]:
+    if len(contents.recipes) < 2:
+        return ()
+    candidates = Counter(row["recipe"] for row in rows)
+    kinds = Counter((record.proof.recipe, record.kind) for record in contents.records if record.proof)
+    quotas = {stratum.recipe: stratum.quota for stratum in contents.strata}
+    return tuple(
+        StratumInfo(
+            recipe=recipe_id,
+            name=recipe.stratum,
+            candidates=candidates[recipe_id],
+            kinds={kind: count for kind in KINDS if (count := kinds[recipe_id, kind])},
+            quota=quotas.get(recipe_id, {}),
+        )
+        for recipe_id, recipe in contents.recipes.items()
+    )
 
 
 def _spread(values: NDArray[Any]) -> Spread | None:

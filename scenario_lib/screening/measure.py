@@ -20,7 +20,7 @@ from scenario_lib.scenario.canonical import scenario_digest
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
-from scenario_lib.screening.criteria import Reason, ScreeningCriteria, judge, judge_baseline
+from scenario_lib.screening.criteria import KINDS, Reason, ScreeningCriteria, judge, judge_baseline
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import Engine, Simulated, simulator
 from scenario_lib.simulation.rollout import Rollout
@@ -37,6 +37,7 @@ class MeasurePlan:
         specs_dir: Spec cache in openg2g's layout; None means the shipped one.
         full_table: Simulate OFO also for candidates that the baseline rules out.
         engine: What rollouts run on.
+        kinds: Kinds of violation that may be accepted; others need no OFO rollout.
     """
 
     experiment: Experiment
@@ -45,6 +46,7 @@ class MeasurePlan:
     specs_dir: Path | None = None
     full_table: bool = False
     engine: Engine = Engine()
+    kinds: tuple[str, ...] = KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ def measure_candidate(plan: MeasurePlan, seed: int) -> Candidate:
     except (PowerFlowError, ValueError, RuntimeError) as error:
         return Candidate(drawn.measured(failure=_failure("baseline", error)), None)
     figures = {"baseline": baseline.measures, **_violation_span(baseline.penalties)}
-    if judge_baseline(baseline.measures, plan.criteria) is not None and not plan.full_table:
+    if judge_baseline(baseline.measures, plan.criteria, plan.kinds) is not None and not plan.full_table:
         return Candidate(drawn.measured(**figures), None)
     try:
         ofo = _finite(simulated.run("ofo"))

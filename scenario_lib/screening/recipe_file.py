@@ -12,11 +12,9 @@ from scenario_lib.feeders.experiment import Experiment, TrainingJob
 from scenario_lib.feeders.parsing import parse_as, read_toml
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening.criteria import ScreeningCriteria
-from scenario_lib.screening.request import CandidateRequest
+from scenario_lib.screening.request import SEED_WAYS, CandidateRequest
 
 Tables = dict[str, Any]
-
-_SEED_WAYS = ("candidates", "accept", "seeds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +75,39 @@ def parse_recipe(tables: Tables, source: str) -> RecipeFile:
 def with_request(tables: Tables, options: Mapping[str, Any]) -> Tables:
     """The tables with a `[candidates]` changed by options that are not None.
 
-    A way of naming candidates given as an option (a number, a number to accept, a list) replaces the file's.
+    A way of naming candidates given as an option (a number, a number to accept, a list) replaces the file's. Of a
+    recipe with strata only the first seed can be changed: that of the first stratum, which the others follow.
+
+    Raises:
+        InvalidSettingError: Another option, and the recipe has strata.
     """
     given = {name: value for name, value in options.items() if value is not None}
+    if tables.get("strata"):
+        return _with_first_seed(tables, given)
     table = dict(tables.get("candidates", {}))
-    if any(way in given for way in _SEED_WAYS):
-        table = {name: value for name, value in table.items() if name not in (*_SEED_WAYS, "max_candidates")}
+    if any(way in given for way in SEED_WAYS):
+        table = {name: value for name, value in table.items() if name not in (*SEED_WAYS, "max_candidates")}
     return {**tables, "candidates": {**table, **given}}
 
 
+def _with_first_seed(tables: Tables, given: Tables) -> Tables:
+    if given.keys() != {"seed_start"}:
+        names = ", ".join(sorted(given.keys() - {"seed_start"}))
+        raise InvalidSettingError(f"{names}: the recipe has strata, each with its own; change them in the file")
+    first, *others = tables["strata"]
+    return {**tables, "strata": [{**first, "candidates": {**first.get("candidates", {}), **given}}, *others]}
+
+
+def with_overlay(tables: Tables, overlay: bool) -> Tables:
+    """The tables with the overlay switched on or off, also in strata that say otherwise."""
+    changed = {**tables, "overlay": overlay}
+    if "strata" in tables:
+        changed["strata"] = [{k: v for k, v in own.items() if k != "overlay"} for own in tables["strata"]]
+    return changed
+
+
 def with_setting(tables: Tables, name: str, value: Any) -> Tables:
-    """The tables with one setting of the randomisation or the screening changed.
+    """The tables with one setting of the randomisation or the screening changed, also in strata that say otherwise.
 
     Raises:
         InvalidSettingError: Neither has a setting of that name.
@@ -97,6 +117,15 @@ def with_setting(tables: Tables, name: str, value: Any) -> Tables:
         ("screening", ScreeningCriteria().to_dict()),
     ):
         if name in known:
-            return {**tables, table: {**tables.get(table, {}), name: value}}
+            changed = {**tables, table: {**tables.get(table, {}), name: value}}
+            if "strata" in tables:
+                changed["strata"] = [_without(own, table, name) for own in tables["strata"]]
+            return changed
     known_names = [*RandomizationSettings().to_openg2g(), *ScreeningCriteria().to_dict()]
     raise InvalidSettingError(f"setting {name!r} is not known; expected one of {', '.join(known_names)}")
+
+
+def _without(own: Tables, table: str, name: str) -> Tables:
+    if table not in own:
+        return own
+    return {**own, table: {key: value for key, value in own[table].items() if key != name}}

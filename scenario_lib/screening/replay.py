@@ -4,25 +4,23 @@ decisions and figures on the other one.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from scenario_lib.execution.tasks import ERROR, RunOptions, run_tasks
-from scenario_lib.feeders.canonical import first_difference
-from scenario_lib.feeders.circuit_files import circuit_digest
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.library.recipe import Recipe, located_experiment
+from scenario_lib.library.recipe import located_experiment, source_experiment
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.traces import Array
-from scenario_lib.library.versions import versions
 from scenario_lib.metrics.voltage import VoltageMeasures
+from scenario_lib.screening.conditions import compare_conditions
 from scenario_lib.screening.criteria import Reason, ScreeningCriteria, judge, recovery_frac
 from scenario_lib.screening.findings import Finding, Grade
-from scenario_lib.simulation.assets import assets_digest, load_assets
+from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import (
     COMPILED,
     REFERENCE,
@@ -51,6 +49,7 @@ class ReplayOptions:
         specs_dir: Spec cache to replay on; None means the shipped one.
         system: Experiment file, for a library on a feeder of the user's own.
         engine: Engine to replay on; None means the one that screened each record.
+        from_numbers: Make scenarios of their stored numbers instead of drawing them.
     """
 
     records: int | None = 0
@@ -58,6 +57,7 @@ class ReplayOptions:
     system: str | None = None
     engine: Engine | None = None
     run: RunOptions = RunOptions()
+    from_numbers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +70,14 @@ class _Replay:
 
 
 def check_replays(library: ScenarioLibrary, records: list[ScenarioRecord], options: ReplayOptions) -> Iterator[Finding]:
-    """Replay records in parallel; findings in the order of the records, notes on data and versions before them."""
+    """Replay records in parallel; findings in the order of the records, notes on what is otherwise here before them."""
     if not records:
         return
-    # Only what will run: a library screened on the reference engine needs no kernels.
-    labels = [record.proof.engine for record in records if record.proof]
-    if options.engine is not None:
-        labels.append(options.engine.label)
-    needs_kernels = any(label.startswith(COMPILED) for label in labels)
-    experiments = {}
-    for name, recipe in library.recipes.items():
-        experiments[name] = located_experiment(recipe, options.system)
-        yield from _data_notes(recipe, experiments[name], options)
-        if needs_kernels:
-            prepare(experiments[name], load_assets(experiments[name], options.specs_dir), Engine())
-    if library.contents.versions and library.contents.versions != versions():
-        change = first_difference(versions(), library.contents.versions)
-        yield Finding(Grade.HELD, f"{library.path}: versions are not those that built it ({change})")
+    sources = {name: source_experiment(recipe, options.system) for name, recipe in library.recipes.items()}
+    experiments = {name: located_experiment(recipe, options.system) for name, recipe in library.recipes.items()}
+    conditions = compare_conditions(library, sources, options.specs_dir)
+    yield from conditions.notes
+    _prepare_engines(records, experiments, options)
     replay = partial(_replay_record, _Replay(library, experiments, options))
     outcomes = run_tasks(replay, [record.index for record in records], options.run)
     for outcome in sorted(outcomes, key=lambda outcome: outcome.task):
@@ -94,19 +85,24 @@ def check_replays(library: ScenarioLibrary, records: list[ScenarioRecord], optio
         if outcome.failure is not None:
             # A timeout or a dead worker says nothing about the library.
             grade = Grade.DIFFERS if outcome.failure.code == ERROR else Grade.NOT_VERIFIABLE
-            yield Finding(grade, f"{library.path}: replay of seed {record.seed} failed: {outcome.failure.message}")
-        yield from outcome.result or ()
+            text = f"{library.path}: replay of seed {record.seed} failed: {outcome.failure.message}"
+            yield Finding(grade, text, record=record.index)
+        for finding in outcome.result or ():
+            causes = conditions.causes(record) if options.engine in (None, _own_engine(record)) else ()
+            yield replace(finding, causes=causes, record=record.index)
 
 
-def _data_notes(recipe: Recipe, experiment: Experiment, options: ReplayOptions) -> Iterator[Finding]:
-    if recipe.data is None:
-        return
-    circuit = experiment.feeder.circuit
-    if circuit_digest(Path(circuit)) != recipe.data.circuit:
-        yield Finding(Grade.HELD, f"{circuit}: the circuit is not the one that the library was built on")
-    if assets_digest(experiment.models, options.specs_dir) != recipe.data.models:
-        text = "power traces or fits are not those that the library was built on; is --specs-dir right?"
-        yield Finding(Grade.HELD, text)
+def _prepare_engines(records: list[ScenarioRecord], experiments: dict[str, Experiment], options: ReplayOptions) -> None:
+    """Only what will run: a library screened on the reference engine needs no kernels."""
+    engines = [options.engine, *(_own_engine(record) for record in records)]
+    if any(engine is not None and engine.name == COMPILED for engine in engines):
+        for experiment in experiments.values():
+            prepare(experiment, load_assets(experiment, options.specs_dir), Engine())
+
+
+def _own_engine(record: ScenarioRecord) -> Engine:
+    """The engine that screened a record; openg2g's example has but one."""
+    return Engine(REFERENCE) if record.proof is None else engine_from_label(record.proof.engine)
 
 
 def _replay_record(replay: _Replay, index: int) -> list[Finding]:
@@ -115,14 +111,15 @@ def _replay_record(replay: _Replay, index: int) -> list[Finding]:
     experiment = replay.experiments["" if record.proof is None else record.proof.recipe]
     assets = load_assets(experiment, replay.options.specs_dir)
     scenario = replay.library.materialize(record)
-    own = Engine(REFERENCE) if record.proof is None else engine_from_label(record.proof.engine)
+    own = _own_engine(record)
     asked = replay.options.engine or own
     run = simulator(scenario, experiment, assets, asked)
     baseline, ofo = run.run("none"), run.run("ofo")
     if asked == own:
         return _compare_exactly(record, baseline, ofo)
     screened = simulator(scenario, experiment, assets, own).run("ofo")
-    criteria = ScreeningCriteria(**replay.library.contents.screening)  # type: ignore[arg-type]
+    screening = replay.library.contents.screening_of("" if record.proof is None else record.proof.recipe)
+    criteria = ScreeningCriteria(**screening)  # type: ignore[arg-type]
     return [_compare_engines(record, (baseline, ofo), screened, criteria)]
 
 

@@ -1,11 +1,16 @@
 """What a build is asked for: which candidates, how many accepted, where to, and with how many workers."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.feeders.checks import refuse, require_count, require_distinct, require_positive
+from scenario_lib.feeders.checks import STRICT, refuse, require_count, require_distinct, require_positive
+from scenario_lib.screening.criteria import KINDS
+
+SEED_WAYS = ("candidates", "accept", "quota", "seeds")
+"""Ways of saying which candidates are tried."""
 
 _LARGEST_SEED = 2**63 - 1
 """Tables hold seeds as 64-bit whole numbers."""
@@ -15,13 +20,67 @@ _DEFAULT_BRAKE = 100
 
 
 @dataclass(frozen=True, slots=True)
+class Quota:
+    """How many records of each kind of violation are wanted; kinds with 0 are not accepted at all."""
+
+    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
+
+    under: int = 0
+    over: int = 0
+    mixed: int = 0
+
+    def __post_init__(self) -> None:
+        for kind, count in self.to_dict().items():
+            require_count(f"quota {kind}", count, 0)
+        if self.total == 0:
+            raise refuse("quota", self.to_dict(), "at least one record of one kind")
+
+    @property
+    def total(self) -> int:
+        """Records of all kinds together."""
+        return sum(self.to_dict().values())
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of which at least one record is wanted."""
+        return tuple(kind for kind, count in self.to_dict().items() if count)
+
+    def to_dict(self) -> dict[str, int]:
+        """The numbers by kind."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """When a build has enough: so many records, or so many of each kind; with neither it tries every candidate."""
+
+    accept: int | None = None
+    quota: Quota | None = None
+
+    @property
+    def total(self) -> int | None:
+        """Records of all kinds together; None without an end."""
+        return self.accept if self.quota is None else self.quota.total
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of which records are wanted."""
+        return KINDS if self.quota is None else self.quota.kinds
+
+
+EVERYTHING = Goal()
+"""Try every candidate."""
+
+
+@dataclass(frozen=True, slots=True)
 class CandidateRequest:
     """Which seeds are tried, and when to stop.
 
     Attributes:
         candidates: Try this many seeds.
         accept: Or: go on in seed order until this many are accepted.
-        max_candidates: The brake on `accept`.
+        quota: Or: until so many of each kind are.
+        max_candidates: The brake on `accept` and `quota`.
         seed_start: Candidate i has seed (seed_start + i) * 1000 + 7, openg2g's numbering.
         seeds: Or: exactly these seeds; they are tried in rising order.
     """
@@ -31,20 +90,21 @@ class CandidateRequest:
     max_candidates: int | None = None
     seed_start: int = 0
     seeds: tuple[int, ...] | None = None
+    quota: Quota | None = None
 
     def __post_init__(self) -> None:
         for name in ("candidates", "accept", "max_candidates"):
             if getattr(self, name) is not None:
                 require_count(name, getattr(self, name), 1)
         require_count("seed_start", self.seed_start, 0)
-        ways = [name for name in ("candidates", "accept", "seeds") if getattr(self, name) is not None]
-        if not ways or ways == ["candidates", "seeds"] or ("candidates" in ways and "accept" in ways):
+        ways = [name for name in SEED_WAYS if getattr(self, name) is not None]
+        if not ways or (len(ways) > 1 and ways not in (["accept", "seeds"], ["quota", "seeds"])):
             raise InvalidSettingError(
-                f"candidates, accept, seeds: found {' and '.join(ways) or 'none'}; expected a number of candidates, "
-                f"or a number to accept, or a list of seeds (which may go with a number to accept)"
+                f"{', '.join(SEED_WAYS)}: found {' and '.join(ways) or 'none'}; expected a number of candidates, or a "
+                f"number or quota to accept, or a list of seeds (which may go with a number or quota to accept)"
             )
-        if self.max_candidates is not None and self.accept is None:
-            raise refuse("max_candidates", self.max_candidates, "to be given together with accept")
+        if self.max_candidates is not None and self.goal.total is None:
+            raise refuse("max_candidates", self.max_candidates, "to be given together with accept or quota")
         if self.seeds is not None:
             require_distinct("seeds", self.seeds)
             for seed in self.seeds:
@@ -57,12 +117,17 @@ class CandidateRequest:
             raise refuse("seed_start", self.seed_start, f"a number whose seeds are at most {_LARGEST_SEED}")
 
     @property
+    def goal(self) -> Goal:
+        """When to stop."""
+        return Goal(self.accept, self.quota)
+
+    @property
     def most_candidates(self) -> int:
         """The largest number of candidates that the build may try."""
         if self.seeds is not None:
             return min(len(self.seeds), self.max_candidates or len(self.seeds))
-        if self.accept is not None:
-            return self.max_candidates or _DEFAULT_BRAKE * self.accept
+        if self.goal.total is not None:
+            return self.max_candidates or _DEFAULT_BRAKE * self.goal.total
         return self.candidates or 0
 
     def seed_order(self) -> Iterator[int]:

@@ -4,19 +4,22 @@ from typing import Any
 
 from scenario_lib.errors import ReplayError
 from scenario_lib.library.candidates import CandidateRow
+from scenario_lib.library.inputs import inputs_digest
 from scenario_lib.library.record import RecordFields, RecordProof
 from scenario_lib.library.writer import NewRecord
 from scenario_lib.metrics.voltage import VoltageMeasures
 from scenario_lib.scenario.canonical import resolve, scenario_digest
 from scenario_lib.scenario.randomize import randomize_scenario
-from scenario_lib.screening.criteria import control_window, kind_of, margins, recovery_frac
+from scenario_lib.screening.criteria import control_window, margins, recovery_frac
 from scenario_lib.screening.journal import JournalLine
 from scenario_lib.screening.measure import MeasurePlan, StageFailure
+from scenario_lib.screening.planned import Screened
 from scenario_lib.screening.select import Chosen
 
 
-def candidate_row(chosen: Chosen, plan: MeasurePlan, recipe_id: str) -> CandidateRow:
+def candidate_row(chosen: Chosen, screened: Screened) -> CandidateRow:
     """The row of one candidate."""
+    plan = screened.stratum.plan
     measured, criteria = chosen.measured, plan.criteria
     baseline, ofo, failure = measured.baseline, measured.ofo, measured.failure
     margin = margins(baseline, ofo, criteria)
@@ -36,7 +39,7 @@ def candidate_row(chosen: Chosen, plan: MeasurePlan, recipe_id: str) -> Candidat
         recovery_frac=recovery_frac(baseline, ofo) if baseline and ofo else None,
         accepted=chosen.accepted,
         reason=str(chosen.reason),
-        kind=kind_of(baseline) if baseline else None,
+        kind=chosen.kind,
         ofo_ran=ofo is not None,
         ofo_always_min=measured.ofo_always_min,
         baseline_worst_v_min_pu=_of(baseline, "worst_v_min_pu"),
@@ -53,18 +56,18 @@ def candidate_row(chosen: Chosen, plan: MeasurePlan, recipe_id: str) -> Candidat
         failed_step=_of(failure, "step"),
         failure=_of(failure, "message"),
         scenario_digest=measured.scenario_digest,
-        recipe=recipe_id,
+        recipe=screened.recipe_id,
         engine=plan.engine.label,
     )
 
 
-def new_record(chosen: Chosen, line: JournalLine, plan: MeasurePlan, recipe_id: str) -> NewRecord:
+def new_record(chosen: Chosen, line: JournalLine, screened: Screened) -> NewRecord:
     """The record of an accepted candidate.
 
     Raises:
         ReplayError: Its scenario, drawn here, is not the one that its worker simulated.
     """
-    measured = chosen.measured
+    measured, plan = chosen.measured, screened.stratum.plan
     baseline, ofo = measured.baseline, measured.ofo
     start, end = _window(chosen, plan)
     if baseline is None or ofo is None or line.trace_digests is None or start is None or end is None:
@@ -89,7 +92,9 @@ def new_record(chosen: Chosen, line: JournalLine, plan: MeasurePlan, recipe_id: 
         bl_undervoltage_time_s=baseline.undervoltage_time_s,
         bl_overvoltage_time_s=baseline.overvoltage_time_s,
     )
-    proof = RecordProof(recipe_id, plan.engine.label, digest, *line.trace_digests)
+    engine = plan.engine.label
+    inputs = inputs_digest(screened.recipe, engine, digest, scenario.training_run is not None)
+    proof = RecordProof(screened.recipe_id, engine, digest, *line.trace_digests, inputs)
     return NewRecord(fields, proof, resolve(scenario))
 
 

@@ -5,19 +5,23 @@ from collections import Counter
 import numpy as np
 
 from scenario_lib.screening.build import BuildResult
-from scenario_lib.screening.criteria import kind_of, recovery_frac
+from scenario_lib.screening.criteria import recovery_frac
 
 
 def summary_lines(result: BuildResult, wall_s: float) -> list[str]:
     """The summary of a build, line by line."""
     chosen, accepted = result.chosen, result.accepted
     rejected = Counter(str(choice.reason) for choice in chosen if not choice.accepted)
-    kinds = Counter(kind_of(c.measured.baseline) for c in accepted if c.measured.baseline)
+    kinds = Counter(choice.kind for choice in accepted)
     lines = [
         f"accepted {len(accepted)} of {len(chosen)} candidates"
         + (f" ({_counts(kinds)})" if accepted else "")
         + (f"; rejected: {_counts(rejected)}" if rejected else "")
     ]
+    for part in result.screened if len(result.screened) > 1 else ():
+        found = Counter(str(choice.kind) for choice in part.chosen if choice.accepted)
+        counts = _counts(found) or "none"
+        lines.append(f"stratum             {part.stratum.name}: {counts} of {len(part.chosen)} candidates")
     figures = [(c.measured.baseline, c.measured.ofo) for c in accepted]
     pairs = [(baseline, ofo) for baseline, ofo in figures if baseline and ofo]
     if pairs:

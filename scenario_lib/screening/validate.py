@@ -1,25 +1,20 @@
 """Validate a library: files unchanged, every record drawn again, rollouts replayed and compared bit for bit."""
 
-from collections.abc import Iterator
+from collections import defaultdict
 from dataclasses import dataclass
-from itertools import compress
 from pathlib import Path
 
-import numpy as np
-
-from scenario_lib.errors import LibraryError, ScenarioLibError
-from scenario_lib.feeders.canonical import file_digest
-from scenario_lib.feeders.experiment import DURATION_S
-from scenario_lib.library.candidates import read_candidates
-from scenario_lib.library.columns import column_of
-from scenario_lib.library.files import CANDIDATES, METADATA
+from scenario_lib.library.files import METADATA
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.view import spread_records
-from scenario_lib.screening.findings import Finding, Grade, worst
+from scenario_lib.screening.check_files import check_files
+from scenario_lib.screening.check_records import check_records, circumstances
+from scenario_lib.screening.conditions import stream_notes, version_notes
+from scenario_lib.screening.findings import Cause, Finding, Grade, RecordVerdict, all_causes, worst
 from scenario_lib.screening.replay import ReplayOptions, check_replays
 
-__all__ = ["Finding", "Grade", "ReplayOptions", "ValidationReport", "validate_library"]
+__all__ = ["Cause", "Finding", "Grade", "RecordVerdict", "ReplayOptions", "ValidationReport", "validate_library"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,27 +24,36 @@ class ValidationReport:
     Attributes:
         records: Records in the library.
         replayed: Records whose rollouts were run again.
+        from_numbers: Scenarios were made of stored numbers; nothing was drawn.
+        verdicts: One per record, in their order.
     """
 
     path: Path
     records: int
     replayed: int
+    from_numbers: bool
     findings: tuple[Finding, ...]
+    verdicts: tuple[RecordVerdict, ...]
 
     @property
     def grade(self) -> Grade:
         """The worst of the findings."""
         return worst(self.findings)
 
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """What may have caused the findings that are more than notes."""
+        return all_causes(finding for finding in self.findings if finding.grade is not Grade.HELD)
+
 
 def validate_library(path: Path, options: ReplayOptions) -> ValidationReport:
     """Check files, draws and, if asked for, rollouts.
 
     Raises:
-        LibraryError: The library cannot even be opened.
+        LibraryError: The library cannot even be opened, or has no numbers to make scenarios of.
     """
-    library = ScenarioLibrary(path)
-    findings = [*_check_files(library), *_check_draws(library)]
+    library = ScenarioLibrary(path, from_numbers=options.from_numbers)
+    findings = _check_without_rollouts(library)
     if not library.contents.digests and options.records is not None:
         text = f"{library.path / METADATA}: has no digests, so only a replay of all records can verify it"
         findings.append(Finding(Grade.NOT_VERIFIABLE, text))
@@ -58,36 +62,38 @@ def validate_library(path: Path, options: ReplayOptions) -> ValidationReport:
     if not any(finding.grade is Grade.DIFFERS for finding in findings):
         replayed = spread_records(library, options.records)
         findings += check_replays(library, replayed, options)
-    return ValidationReport(library.path, len(library), len(replayed), tuple(findings))
+    return ValidationReport(
+        path=library.path,
+        records=len(library),
+        replayed=len(replayed),
+        from_numbers=options.from_numbers,
+        findings=tuple(findings),
+        verdicts=_verdicts(library, replayed, findings),
+    )
 
 
-def _check_files(library: ScenarioLibrary) -> Iterator[Finding]:
-    digests = library.contents.digests
-    if not digests:
-        return
-    for name in library.contents.files:
-        file = library.path / name
-        if not file.is_file():
-            yield Finding(Grade.DIFFERS, f"{file}: missing")
-        elif file_digest(file) != digests.get(name):
-            yield Finding(Grade.DIFFERS, f"{file}: is not the file that was written (its digest differs)")
-    try:
-        rows = read_candidates(library.path / CANDIDATES)
-        seeds, accepted = (rows.column(name).to_pylist() for name in ("seed", "accepted"))
-        if list(compress(seeds, accepted)) != column_of(library.scenarios, "seed").tolist():
-            text = f"{library.path / CANDIDATES}: accepted seeds are not those of {METADATA}"
-            yield Finding(Grade.DIFFERS, text)
-    except LibraryError as error:
-        yield Finding(Grade.DIFFERS, str(error))
+def _check_without_rollouts(library: ScenarioLibrary) -> list[Finding]:
+    """Findings on files and records; notes on numpy and versions before them where they may explain something."""
+    stream, versions = tuple(stream_notes(library)), tuple(version_notes(library))
+    around = circumstances(library, all_causes((*stream, *versions)))
+    found = [*check_files(library), *check_records(library, around)]
+    return [*stream, *versions, *found] if found else found
 
 
-def _check_draws(library: ScenarioLibrary) -> Iterator[Finding]:
-    for record in library:
-        try:
-            library.materialize(record)
-            for trace in (record.baseline_voltage_pen_per_step, record.ofo_voltage_pen_per_step):
-                if len(trace) != DURATION_S or not np.all(np.isfinite(trace)):
-                    text = f"{library.path}: a trace of seed {record.seed} is not {DURATION_S} finite numbers"
-                    yield Finding(Grade.DIFFERS, text)
-        except ScenarioLibError as error:
-            yield Finding(Grade.DIFFERS, str(error))
+def _verdicts(
+    library: ScenarioLibrary, replayed: list[ScenarioRecord], findings: list[Finding]
+) -> tuple[RecordVerdict, ...]:
+    by_record: dict[int | None, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        by_record[finding.record].append(finding)
+    ran = {record.index for record in replayed}
+    return tuple(
+        RecordVerdict(
+            seed=record.seed,
+            recipe="" if record.proof is None else record.proof.recipe,
+            grade=worst(by_record[record.index]),
+            replayed=record.index in ran,
+            causes=all_causes(by_record[record.index]),
+        )
+        for record in library
+    )

@@ -71,6 +71,14 @@ def test_other_autoreset_modes_are_refused():
         BatchSizeVecEnv(make_vec(2))
 
 
+def test_pictures_are_tiled():
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed; pip install 'scenario-lib[plot]'")
+    env = vec_env(2, seed=0, render_mode="rgb_array")
+    env.reset()
+    assert env.render("rgb_array").shape == (720, 640, 3)
+    assert vec_env(2).get_images() == [None, None]
+
+
 def test_nothing_can_be_set_on_one_of_them():
     env = vec_env(2)
     assert env.get_attr("render_mode", [0]) == [None]

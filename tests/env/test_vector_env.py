@@ -5,8 +5,9 @@ import pytest
 from env_samples import LIBRARY, SHARED, SINGLE, assert_same, make, make_vec, random_actions
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from scenario_lib.errors import EnvironmentUseError, InvalidSettingError, UnknownNameError
+from scenario_lib.errors import EnvironmentUseError, InvalidSettingError, ReplayError, UnknownNameError
 from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.simulation.compiled.episode_cache import EPISODES
 
 MODES = ("NextStep", "SameStep")
 SHORT = {"truncate_episode": False, "total_duration_s": 7}
@@ -144,6 +145,40 @@ def test_threads_change_no_bit():
     assert runs[0] == runs[1]
 
 
+@pytest.mark.parametrize("coverage", ["random", "disjoint"])
+def test_what_is_compiled_ahead_is_what_would_be_played_anyway(coverage):
+    runs = []
+    for prefetch in (False, True):
+        EPISODES.clear()
+        env = make_vec(3, prefetch=prefetch, coverage=coverage, autoreset_mode="SameStep", **SHORT)
+        out = [env.reset(seed=8)[0]]
+        for step, actions in enumerate(random_actions(env, 1, 20)):
+            if step == 9:  # drops what was drawn ahead
+                out.append(env.reset(seed=5)[0])
+            if step == 15:  # keeps it
+                out.append(env.reset(options={"scenario": [7, None, None]})[0])
+            observations, rewards, _, _, infos = env.step(actions)
+            out += [observations, rewards, infos["scenario"]]
+        env.close()
+        runs.append([array.tobytes() for array in out])
+    assert runs[0] == runs[1]
+
+
+def test_what_goes_wrong_ahead_is_met_where_it_would_be_played(monkeypatch):
+    env = make_vec(1, prefetch=True, autoreset_mode="SameStep", **SHORT)
+    env.reset(seed=0, options={"scenario": 7})
+
+    def broken(self, record):
+        raise ReplayError("not the one that was screened")
+
+    EPISODES.clear()
+    monkeypatch.setattr(ScenarioLibrary, "materialize", broken)
+    with pytest.raises(ReplayError, match="not the one that was screened"):
+        for _ in range(12):
+            env.step(np.ones((1, 5), int))
+    env.close()
+
+
 def test_environments_differ_and_one_base_seed_repeats_them():
     env = make_vec(6)
     sequences = []
@@ -186,7 +221,7 @@ def test_seeds_of_each():
         ({"autoreset_mode": "Later"}, "autoreset_mode is 'Later'; expected one of 'NextStep', 'SameStep', 'Disabled'"),
         ({"engine": "reference"}, "engine is 'reference'; expected the compiled engine"),
         ({"engine": "slow"}, "engine is 'slow'; expected one of compiled, reference"),
-        ({"render_mode": "rgb_array"}, "render_mode is 'rgb_array'; expected None"),
+        ({"render_mode": "human"}, "render_mode is 'human'; expected None or 'rgb_array'"),
         ({"action": "joint"}, "action_mode is 'joint'"),
         ({"worker": (2, 2)}, "worker is"),
     ],

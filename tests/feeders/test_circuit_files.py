@@ -1,4 +1,4 @@
-"""The digest of a circuit covers every file that it is made of, wherever they lie."""
+"""The digest of a circuit covers every file that it is made of or reads data from, wherever they lie."""
 
 import hashlib
 from pathlib import Path
@@ -7,6 +7,7 @@ import pytest
 
 from scenario_lib.errors import MissingDataError
 from scenario_lib.feeders.circuit_files import circuit_digest, circuit_files
+from scenario_lib.feeders.data_files import data_dir
 
 INCLUDES = (
     "Redirect lines.dss",
@@ -77,3 +78,64 @@ def test_digest_depends_on_every_file_and_not_on_the_place(tmp_path: Path) -> No
         assert circuit_digest(there) != digest
         path.write_text(before, encoding="utf-8")
     assert circuit_digest(there) == digest
+
+
+DATA = (
+    "New Loadshape.s npts=3 interval=1 csvfile=shape.csv",
+    "New Loadshape.s npts=3 interval=1 CSV = shape.csv",
+    "New Loadshape.s npts=3 cs=shape.csv",
+    "New Loadshape.s npts=3 pqcsvfile=shape.csv",
+    "New Loadshape.s npts=3 sngfile=shape.csv",
+    "New Loadshape.s npts=3 dblfile='shape.csv'",
+    "New Loadshape.s npts=3 mult=(file=shape.csv)",
+    "New Loadshape.s npts=3 mult=[File=shape.csv, col=1, header=yes]",
+    'New Loadshape.s npts=3 mult="file=shape.csv"',
+    'New Loadshape.s npts=3 mult=(file="shape.csv") qmult=(file="shape.csv")',
+    "New Loadshape.s npts=3\n~ mult=(file=shape.csv)",
+    "New XYcurve.x npts=3 csvfile=.\\shape.csv",
+    "New Spectrum.x csvfile={shape.csv}  ! the spectrum",
+)
+
+
+@pytest.mark.parametrize("statement", DATA)
+def test_data_files_are_found_and_in_the_digest(tmp_path: Path, statement: str) -> None:
+    main, data = tmp_path / "main.dss", tmp_path / "shape.csv"
+    main.write_text(f"New Circuit.c\n{statement}\n", encoding="utf-8")
+    data.write_text("0.25\nRedirect nowhere.dss\nfile=nowhere.csv\n", encoding="utf-8")
+    assert circuit_files(main) == [main, data]
+    before = circuit_digest(main)
+    data.write_text("0.5\n", encoding="utf-8")
+    assert circuit_digest(main) != before
+    data.unlink()
+    with pytest.raises(MissingDataError, match=r"shape\.csv: no such file, but the circuit .*main\.dss needs it"):
+        circuit_digest(main)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "! New Loadshape.s csvfile=shape.csv",
+        "// New Loadshape.s csvfile=shape.csv",
+        "New Loadshape.s npts=1 mult=(1)  ! was mult=(file=shape.csv)",
+        "Export Voltages file=shape.csv",
+        "Save Circuit file=shape.csv",
+        "New Loadshape.profile mult=(0.5 0.7)",
+    ],
+)
+def test_what_is_no_data_file_is_left_out(tmp_path: Path, statement: str) -> None:
+    (tmp_path / "main.dss").write_text(f"New Circuit.c\n{statement}\n", encoding="utf-8")
+    assert circuit_files(tmp_path / "main.dss") == [tmp_path / "main.dss"]
+
+
+# SHA-256 of the shipped circuits as they were published with the first libraries.
+SHIPPED = {
+    "ieee13": "6a00a3077d9157ef56f2dcb62255a968da1ab15f9d473fab8f8898e18d33140c",
+    "ieee34": "69f499532b93b22254b5b109896d0ea3076111b29d26598142b6ff076bff52cc",
+    "ieee123": "687da2f8e07983fccadbe7b020370b6c64e2cee554f3e4993410375a0b094a90",
+}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_circuits_keep_their_digests(name: str) -> None:
+    """Every library names them; a change here is a change of data, to be told to users."""
+    assert circuit_digest(data_dir() / "feeders" / name / f"{name}.dss") == SHIPPED[name]

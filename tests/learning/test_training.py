@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from scenario_lib.env.making import make_batch_size_env
-from scenario_lib.errors import InvalidSettingError, PolicyError, TrainingError
+from scenario_lib.env.making_vector import make_batch_size_vector_env
+from scenario_lib.errors import DataFileError, InvalidSettingError, PolicyError, TrainingError
 from scenario_lib.learning.policy import TrainedPolicy
 from scenario_lib.learning.settings import TrainingSettings, parse_settings
 from scenario_lib.learning.training import TrainingProgress, TrainingRun, train
-from scenario_lib.learning.worlds import SeededOnce, World, closing_workers, make_vector_env
+from scenario_lib.learning.worlds import World, make_vector_env
 
 pytest.importorskip("stable_baselines3", reason="needs the extra: pip install 'scenario-lib[train]'")
 
@@ -30,12 +30,27 @@ def settings(**changes: object) -> TrainingSettings:
     return replace(parse_settings(SHORT, "test"), **changes)  # type: ignore[arg-type]
 
 
-def one_env_here(world: World, seed: int) -> object:
-    """One environment with episodes of 19 steps in this process: workers take seconds to start."""
-    from stable_baselines3.common.vec_env import DummyVecEnv
+def short_episodes(world: World, seed: int) -> object:
+    """Environments whose episodes have 19 steps."""
+    from scenario_lib.env.sb3 import BatchSizeVecEnv
 
-    chosen = {"reward": world.settings.reward, "truncate_episode": False, "total_duration_s": 20}
-    return DummyVecEnv([lambda: SeededOnce(make_batch_size_env(world.library, world.specs_dir, **chosen), seed)])
+    length = {"truncate_episode": False, "total_duration_s": 20, "autoreset_mode": "SameStep", "prefetch": True}
+    chosen = {"reward": world.settings.reward, "coverage": world.settings.environment.coverage}
+    made = make_batch_size_vector_env(world.settings.envs, world.library, world.specs_dir, **chosen, **length)
+    return BatchSizeVecEnv(made, seed)
+
+
+@pytest.fixture
+def shortened(monkeypatch: pytest.MonkeyPatch) -> None:
+    import scenario_lib.learning.ppo as ppo
+
+    monkeypatch.setattr(ppo, "make_vector_env", short_episodes)
+
+
+def learned(out: Path) -> tuple[bytes, bytes, list[dict[str, object]]]:
+    """What a run learned: weights, statistics, and its episodes but for how long they took."""
+    rows = pq.read_table(out / "episodes.parquet").drop_columns("wall_s").to_pylist()
+    return (out / "policy" / "actor.json").read_bytes(), (out / "policy" / "normalize.json").read_bytes(), rows
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +60,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, library_path: Path, specs
     run = TrainingRun(library_path, tmp_path_factory.mktemp("runs") / "short", settings(), specs_dir)
     shown: list[TrainingProgress] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ppo, "make_vector_env", one_env_here)
+        patch.setattr(ppo, "make_vector_env", short_episodes)
         result = train(run, shown.append)
         assert (result.steps, result.episodes, result.policy) == (64, 3, run.out / "policy")
         assert [progress.steps for progress in shown] == [32, 64]
@@ -111,16 +126,77 @@ def test_episodes_become_rows(finished: TrainingRun) -> None:
         assert row["scenario_seed"] in (7, 2007, 6007)
 
 
-def test_workers_play_different_scenarios(library_path: Path, specs_dir: Path, tmp_path: Path) -> None:
-    """The real thing: a process for each environment."""
-    two = settings(envs=2, steps=32, ppo=replace(settings().ppo, n_steps=16))
-    result = train(TrainingRun(library_path, tmp_path / "run", two, specs_dir))
-    assert (result.steps, TrainedPolicy.load(tmp_path / "run").card.steps) == (32, 32)
-    environments = make_vector_env(World(library_path, specs_dir, None, two), seed=0)
+@pytest.mark.usefixtures("shortened")
+def test_the_same_seed_learns_the_same_and_so_does_its_resumption(
+    library_path: Path, specs_dir: Path, tmp_path: Path
+) -> None:
+    four = settings(envs=4, steps=256, checkpoint_steps=128)
+    runs = [TrainingRun(library_path, tmp_path / name, four, specs_dir) for name in ("first", "second", "other")]
+    runs[2] = replace(runs[2], settings=replace(four, seed=1))
+    for run in runs:
+        train(run)
+    first, second, other = (learned(run.out) for run in runs)
+    assert first == second
+    assert first[0] != other[0]
+    assert len(first[2]) == 12
+    for run in runs[:2]:
+        train(replace(run, resume=True, settings=replace(four, steps=384)))
+    resumed = [learned(run.out) for run in runs[:2]]
+    assert resumed[0] == resumed[1]
+    assert resumed[0][0] != first[0]
+    assert resumed[0][2][:12] == first[2]
+
+
+def test_environments_play_different_scenarios_in_this_process(library_path: Path, specs_dir: Path) -> None:
+    three = settings(envs=3, ppo=replace(settings().ppo, n_steps=16))
+    environments = make_vector_env(World(library_path, specs_dir, None, three), seed=0)
     environments.reset()
-    played = [info["scenario"] for info in environments.reset_infos]
+    assert sorted(info["scenario"] for info in environments.reset_infos) == [7, 2007, 6007]
     environments.close()
-    assert len(set(played)) == 2
+
+
+def test_one_environment_plays_on_the_reference_engine(library_path: Path, specs_dir: Path) -> None:
+    tables = {**SHORT, "environment": {"truncate_episode": False, "engine": "reference"}}
+    played = []
+    for chosen in (tables, SHORT):
+        environments = make_vector_env(World(library_path, specs_dir, None, parse_settings(chosen, "test")), seed=3)
+        observations = [environments.reset()]
+        for _ in range(3):
+            observation, _, _, infos = environments.step(np.full((1, 5), 2))
+            observations.append(observation)
+        played.append((np.array(observations), infos[0]["scenario"], infos[0]["batch_sizes"]))
+        environments.close()
+    (slow, *told), (quick, *told_quick) = played
+    assert np.abs(slow - quick).max() < 1e-6
+    assert told == told_quick
+    with pytest.raises(DataFileError, match="envs is 2; expected 1 on the reference engine"):
+        parse_settings({**tables, "envs": 2}, "test")
+
+
+@pytest.mark.usefixtures("shortened")
+def test_tensorboard_is_fed_where_it_is_installed(library_path: Path, specs_dir: Path, tmp_path: Path) -> None:
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator", reason="TensorBoard is not installed"
+    )
+    train(TrainingRun(library_path, tmp_path / "run", settings(), specs_dir))
+    (folder,) = (tmp_path / "run" / "tensorboard").iterdir()
+    events = accumulator.EventAccumulator(str(folder))
+    events.Reload()
+    assert [event.step for event in events.Scalars("time/fps")] == [32, 64]
+
+
+@pytest.mark.usefixtures("shortened")
+def test_a_missing_tensorboard_is_no_error(
+    library_path: Path, specs_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import stable_baselines3.common.logger as logger
+
+    import scenario_lib.learning.ppo as ppo
+
+    monkeypatch.setattr(ppo, "find_spec", lambda _: None)
+    monkeypatch.setattr(logger, "SummaryWriter", None)  # what Stable-Baselines3 has where it could not import it
+    train(TrainingRun(library_path, tmp_path / "run", settings(steps=32), specs_dir))
+    assert not (tmp_path / "run" / "tensorboard").exists()
 
 
 def test_actor_and_statistics_are_those_of_stable_baselines3() -> None:
@@ -155,30 +231,3 @@ def test_actor_and_statistics_are_those_of_stable_baselines3() -> None:
             assert ours == pytest.approx(expected, abs=1e-6)
             action, _ = model.predict(expected, deterministic=True)
             assert np.array_equal(actor.act(ours), action)
-
-
-def test_after_an_error_workers_are_ended_and_not_asked_to_close() -> None:
-    """Closing would wait for an answer of a worker that has none to give."""
-    told: list[str] = []
-
-    class Process:
-        def terminate(self) -> None:
-            told.append("terminate")
-
-    class Environments:
-        processes = (Process(), Process())
-
-        @property
-        def unwrapped(self) -> "Environments":
-            return self
-
-        def close(self) -> None:
-            told.append("close")
-
-    with closing_workers(Environments()):
-        pass
-    assert told == ["close"]
-    told.clear()
-    with pytest.raises(EOFError), closing_workers(Environments()):
-        raise EOFError
-    assert told == ["terminate", "terminate"]

@@ -158,7 +158,9 @@ def test_damage_is_not_converted(library_path: Path, tmp_path: Path) -> None:
 def test_numbers_of_another_scenario_are_refused(library_path: Path, tmp_path: Path) -> None:
     edit = lambda metadata: metadata["proofs"][1].update(scenario_digest="0" * 64)  # noqa: E731
     rewrite(library_path, edit)
-    assert "resolved.parquet: a row is not what seed 1007" in refusal(library_path, "sharded", tmp_path)
+    assert "resolved.parquet: the stored numbers of seed 1007 are not those that were screened" in refusal(
+        library_path, "sharded", tmp_path
+    )
 
 
 def test_a_damaged_shard_is_not_converted(library_path: Path, tmp_path: Path) -> None:
@@ -168,6 +170,11 @@ def test_a_damaged_shard_is_not_converted(library_path: Path, tmp_path: Path) ->
     shard.unlink()
     shard.write_bytes(whole[: len(whole) // 2])
     assert f"{shard}: cannot be read" in refusal(sharded, "contract", tmp_path)
+    replaced = whole.replace(b'"seed":1007', b'"seed":1008')
+    assert replaced != whole
+    shard.unlink()
+    shard.write_bytes(replaced)
+    assert f"{shard}: the stored numbers of seed 1007 are not" in refusal(sharded, "contract", tmp_path)
 
 
 def test_metadata_edited_in_the_sharded_form_do_not_pass_as_the_old_ones(library_path: Path, tmp_path: Path) -> None:

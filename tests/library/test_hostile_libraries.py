@@ -79,11 +79,11 @@ def test_an_edited_digest_is_noticed(library_path: Path) -> None:
     assert "its digest differs from digests.json" in refusal(library_path)
 
 
-@pytest.mark.parametrize("version", [0, 2, 1.5, "1", None, True, [1]])
+@pytest.mark.parametrize("version", [0, 1, 3, 2.5, "2", None, True, [2]])
 def test_another_version_is_refused_with_the_remedy(library_path: Path, version: object) -> None:
     edit_metadata(library_path, lambda metadata: metadata.update(format_version=version))
     message = refusal(library_path)
-    assert f"has format version {version!r}, this version of scenario-lib reads 1" in message
+    assert f"has format version {version!r}, this version of scenario-lib reads 2" in message
     assert "use the version that wrote it, or build it again" in message
 
 

@@ -26,7 +26,7 @@ def two_recipes(recipe: Recipe, tmp_path: Path) -> Path:
 def test_the_files_of_a_library_and_their_digests(library_path: Path) -> None:
     assert {path.name for path in library_path.iterdir()} == FILES
     digests = json.loads((library_path / "digests.json").read_text())
-    assert digests["format_version"] == 1
+    assert digests["format_version"] == 2
     assert digests["sha256"] == {name: file_digest(library_path / name) for name in FILES - {"digests.json"}}
 
 
@@ -36,7 +36,7 @@ def test_our_own_keys_stay_outside_the_contract(library_path: Path, recipe: Reci
         *("config", "scenarios"),
         *("format_version", "reproducible", "versions", "screening", "recipes", "proofs"),
     }
-    assert metadata["format_version"] == 1
+    assert metadata["format_version"] == 2
     assert metadata["screening"] == SCREENING
     assert list(metadata["recipes"]) == [recipe.id]
     assert [proof["recipe"] for proof in metadata["proofs"]] == [recipe.id] * 3

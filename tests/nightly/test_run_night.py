@@ -54,7 +54,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> dict[str, list]:
 
     def validate(path, options):
         grade = state["grades"].pop(0)
-        return ValidationReport(path, 1, options.records, (Finding(grade, "seed 7 is not what it was"),))
+        return ValidationReport(path, 1, options.records, False, (Finding(grade, "seed 7 is not what it was"),), ())
 
     monkeypatch.setattr(run, "build_library", build)
     monkeypatch.setattr(run, "validate_library", validate)

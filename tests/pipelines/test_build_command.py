@@ -13,6 +13,7 @@ from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.screening import build
 from scenario_lib.screening.build import BuildResult
 from scenario_lib.screening.measure import Candidate, Measured, MeasurePlan
+from scenario_lib.screening.planned import PlannedStratum
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
 
 FAILING_SEED, QUIET_SEED = 3007, 1007
@@ -43,15 +44,15 @@ def made_up(monkeypatch) -> None:
 
 @pytest.fixture
 def asked(monkeypatch) -> dict:
-    """What the command asks `build_library` for."""
+    """What the command asks `build_strata` for."""
     seen = {}
-    original = command.build_library
+    original = command.build_strata
 
-    def spy(plan: MeasurePlan, request: CandidateRequest, options: BuildOptions, hook) -> BuildResult:
-        seen.update(plan=plan, request=request, options=options)
-        return original(plan, request, options, hook)
+    def spy(strata: list[PlannedStratum], options: BuildOptions, hook) -> BuildResult:
+        seen.update(plan=strata[0].plan, request=strata[0].request, options=options)
+        return original(strata, options, hook)
 
-    monkeypatch.setattr(command, "build_library", spy)
+    monkeypatch.setattr(command, "build_strata", spy)
     return seen
 
 
@@ -94,7 +95,7 @@ def test_failed_candidates_exit_6(run, tmp_path: Path) -> None:
 def test_a_reached_brake_exits_7(run, tmp_path: Path) -> None:
     seen = run(*BUILD, "--accept", 5, "--max-candidates", 3, "--out", tmp_path / "library")
     assert seen.exit_code == 7
-    assert "fewer were accepted than asked for: the brake (--max-candidates) was reached" in seen.errors
+    assert "fewer were accepted than asked for: 2 of 5; the brake (--max-candidates) was reached" in seen.errors
 
 
 def test_an_existing_library_exits_1_with_the_remedy(run, tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ def test_an_interrupt_exits_130_and_names_the_option_that_goes_on(run, tmp_path:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "build_library", interrupted)
+    monkeypatch.setattr(command, "build_strata", interrupted)
     seen = run(*BUILD, "--seeds", 7, "--out", tmp_path / "library")
     assert seen.exit_code == 130
     assert f"the same command with --resume goes on ({tmp_path / 'library'})" in seen.errors

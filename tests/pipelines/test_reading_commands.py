@@ -27,12 +27,17 @@ def test_validate_says_held(run, built_library: Path) -> None:
 def test_validate_as_json(run, built_library: Path) -> None:
     seen = run("validate", built_library, "--json")
     assert seen.exit_code == 0
+    (recipe,) = ScenarioLibrary(built_library).recipes
+    identical = {"recipe": recipe, "grade": "held", "replayed": False, "causes": []}
     assert json.loads(seen.output) == {
         "path": str(built_library),
+        "grade": "held",
+        "causes": [],
         "records": 2,
         "replayed": 0,
+        "from_numbers": False,
         "findings": [],
-        "grade": "held",
+        "verdicts": [{"seed": 7, **identical}, {"seed": 2007, **identical}],
     }
 
 
@@ -41,10 +46,21 @@ def test_validate_names_what_differs_and_exits_1(run, library: Path) -> None:
     seen = run("validate", library)
     assert seen.exit_code == 1
     assert seen.output.startswith(f"differs: {library}: the scenario of seed 2007 cannot be replayed: load_scale")
+    assert seen.output.splitlines()[-2] == "likely cause: an edited record"
     assert seen.output.splitlines()[-1].startswith("DIFFERS - ")
+    assert seen.output.splitlines()[-1].endswith("0 replayed; 1 identical, 1 different")
     report = json.loads(run("validate", library, "--json").output)
-    assert report["grade"] == "differs"
-    assert [finding["grade"] for finding in report["findings"]] == ["differs"]
+    assert (report["grade"], report["causes"]) == ("differs", ["edited_record"])
+    assert [(finding["grade"], finding["record"]) for finding in report["findings"]] == [("differs", 1)]
+    assert [(verdict["seed"], verdict["grade"]) for verdict in report["verdicts"]] == [(7, "held"), (2007, "differs")]
+
+
+def test_validate_from_numbers_says_so(run, built_library: Path) -> None:
+    seen = run("validate", built_library, "--from-numbers")
+    assert seen.exit_code == 0
+    assert seen.output == f"held: identical - {built_library}: 2 records made of stored numbers, 0 replayed\n"
+    assert json.loads(run("validate", built_library, "--from-numbers", "--json").output)["from_numbers"] is True
+    assert "has no stored numbers" in run("validate", OPENG2G, "--from-numbers").errors
 
 
 def test_validate_of_a_damaged_library_exits_1_in_one_line(run, library: Path) -> None:

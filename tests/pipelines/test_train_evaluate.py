@@ -27,6 +27,8 @@ def run(*args: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, st
         (["--steps", "0"], 1, "steps is 0; expected at least 1"),
         (["--action", "free"], 1, "action is 'free'; expected one of delta, coupled"),
         (["--config", "missing.toml"], 1, "missing.toml: no such file"),
+        (["--engine", "fast"], 1, "engine is 'fast'; expected one of compiled, reference"),
+        (["--engine", "reference"], 1, "envs is 8; expected 1 on the reference engine"),
     ],
 )
 def test_train_refuses_bad_settings_in_one_line(
@@ -57,6 +59,7 @@ def test_a_missing_extra_is_one_line(
         (["--baselines", ""], 2, "nothing to evaluate"),
         (["--records", "some"], 2, "--records is 'some'; expected a number of records, or all"),
         (["--policy", "nowhere"], 1, "nowhere: has no policy.json"),
+        (["--team", "nowhere,elsewhere"], 1, "nowhere: has no policy.json"),
     ],
 )
 def test_evaluate_refuses_in_one_line(
@@ -87,10 +90,7 @@ def test_train_then_evaluate(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     code, out, _ = run(*asked, "--allow-shared-seeds", "--json", "--out", tmp_path / "compared", capsys=capsys)
     assert code == 0
     found = json.loads(out)
-    assert found["warnings"] == [
-        "policy tiny was trained on 3 seeds (7, 2007, 6007) of this library",
-        "tiny: on the reference engine, which alone has such controls",
-    ]
+    assert found["warnings"] == ["policy tiny was trained on 3 seeds (7, 2007, 6007) of this library"]
     assert [row["control"] for row in found["summary"]] == ["none", "tiny"]
     assert found["summary"][0]["removed_frac"] == 0.0
     assert "tiny" in (tmp_path / "compared" / "table.txt").read_text()

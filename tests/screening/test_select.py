@@ -7,6 +7,7 @@ from measured_samples import accepted, measured, voltages
 
 from scenario_lib.screening.criteria import Reason, ScreeningCriteria
 from scenario_lib.screening.measure import Measured, StageFailure
+from scenario_lib.screening.request import Goal
 from scenario_lib.screening.select import Selection, select, verdict
 
 CRITERIA = ScreeningCriteria(max_always_min=2)
@@ -51,7 +52,7 @@ def test_the_first_trivial_ones_in_seed_order_are_kept_whatever_the_order(shuffl
 def test_the_table_ends_at_the_row_of_the_last_one_wanted(accept: int | None, last_row: int, shuffle: int) -> None:
     shuffled = candidates()
     random.Random(shuffle).shuffle(shuffled)
-    chosen = select(shuffled, CRITERIA, accept)
+    chosen = select(shuffled, CRITERIA, Goal(accept))
     assert [choice.reason for choice in chosen] == REASONS[: last_row + 1]
 
 

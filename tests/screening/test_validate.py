@@ -13,10 +13,10 @@ from scenario_lib.pipelines.cli import main
 from scenario_lib.errors import InvalidSettingError, LibraryError
 from scenario_lib.execution.tasks import Failure, Outcome
 from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.recipe import located_experiment
 from scenario_lib.library.traces import trace_digest, write_traces
-from scenario_lib.metrics.voltage import VoltageMeasures
 from scenario_lib.scenario.settings import RandomizationSettings
-from scenario_lib.screening import build, replay
+from scenario_lib.screening import build, conditions, replay
 from scenario_lib.screening.build import build_library
 from scenario_lib.screening.criteria import ScreeningCriteria
 from scenario_lib.screening.findings import Grade
@@ -24,7 +24,7 @@ from scenario_lib.screening.measure import MeasurePlan
 from scenario_lib.screening.replay import ReplayOptions
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
 from scenario_lib.screening.validate import validate_library
-from scenario_lib.simulation.engines import Engine, Simulated
+from scenario_lib.simulation.engines import Engine
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -102,7 +102,8 @@ def test_an_edited_recipe_is_found_for_every_record(library: Path) -> None:
     edit_metadata(library, edit)
     grade, found = messages(library)
     assert grade is Grade.DIFFERS
-    assert [("params.pv_scale" in message) for message in found] == [True, True]
+    assert [("params.pv_scale" in message) for message in found] == [False, True, True]
+    assert "is not what its identifier says; it was edited" in found[0]
 
 
 def test_a_flipped_byte_of_a_trace_names_file_and_trace(library: Path) -> None:
@@ -164,47 +165,6 @@ def test_an_edited_library_without_digests_differs(openg2g_library: Path) -> Non
 # --- replays, with rollouts made from what is stored
 
 
-class StoredRollouts:
-    """In place of an engine: what the library stores, so that a replay is equal; `change` adds to OFO's penalties."""
-
-    def __init__(self, record, change: np.ndarray) -> None:
-        self.record, self.change = record, change
-
-    def run(self, policy: str) -> Simulated:
-        record = self.record
-        if policy == "none":
-            penalties, integral = record.baseline_voltage_pen_per_step, record.baseline_integral
-            times = record.baseline_violation_time_s, record.bl_undervoltage_time_s, record.bl_overvoltage_time_s
-        else:
-            penalties, integral = record.ofo_voltage_pen_per_step + self.change, record.ofo_integral
-            times = record.ofo_violation_time_s, record.ofo_violation_time_s, 0.0
-        return Simulated(None, VoltageMeasures(integral, *times, 0.9, 1.0), penalties)
-
-
-@pytest.fixture
-def replays(monkeypatch):
-    """Replay in this process on stored rollouts of the library at hand."""
-
-    def use(library: Path, change: dict[int, float] | None = None, of: Path | None = None) -> list[int]:
-        stored, ran = ScenarioLibrary(of or library), []
-        changes = np.zeros(3600)
-        for second, amount in (change or {}).items():
-            changes[second] = amount
-
-        def simulator(scenario, *_):
-            ran.append(scenario.seed)
-            return StoredRollouts(stored.record_for(scenario.seed), changes)
-
-        def run_tasks(function, tasks, options):
-            yield from (Outcome(task, function(task)) for task in reversed(tasks))
-
-        monkeypatch.setattr(replay, "simulator", simulator)
-        monkeypatch.setattr(replay, "run_tasks", run_tasks)
-        return ran
-
-    return use
-
-
 def test_an_equal_replay_holds(library: Path, replays) -> None:
     ran = replays(library)
     assert messages(library, records=None) == (Grade.HELD, [])
@@ -264,7 +224,7 @@ def test_other_specs_are_named_as_the_likely_cause(library: Path, replays) -> No
 
 def test_other_versions_are_named_as_the_likely_cause(library: Path, replays, monkeypatch) -> None:
     replays(library, {1900: 1e-13})
-    monkeypatch.setattr(replay, "versions", lambda: {**ScenarioLibrary(library).contents.versions, "numpy": "9.9"})
+    monkeypatch.setattr(conditions, "versions", lambda: {**ScenarioLibrary(library).contents.versions, "numpy": "9.9"})
     grade, found = messages(library, records=1)
     assert grade is Grade.WITHIN_TOLERANCE
     assert found[0].startswith(f"{library}: versions are not those that built it (numpy: found '9.9', expected '")
@@ -316,8 +276,10 @@ def test_a_library_cannot_name_a_file_as_its_feeder(library: Path) -> None:
             tables["experiment"]["feeder"]["name"] = "/tmp/elsewhere/experiment.toml"
 
     edit_metadata(library, edit)
+    assert messages(library, records=1)[0] is Grade.DIFFERS
+    (recipe,) = ScenarioLibrary(library).recipes.values()
     with pytest.raises(InvalidSettingError, match="does not ship"):
-        validate_library(library, ReplayOptions(records=1))
+        located_experiment(recipe)
 
 
 # --- replays for real
@@ -331,8 +293,9 @@ def test_a_real_replay_is_equal_bit_for_bit_but_where_a_value_was_changed(librar
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("differs: seed 2007: the ofo trace first differs at second 1900 (replayed ")
     assert lines[0].endswith("largest difference 1e-09 pu^2")
-    assert lines[1] == f"DIFFERS - {library}: 2 records drawn again, 2 replayed"
-    assert len(lines) == 2, "everything else is equal, seed 7 in both traces"
+    assert lines[1] == "likely cause: an edited record"
+    assert lines[2] == f"DIFFERS - {library}: 2 records drawn again, 2 replayed; 1 identical, 1 different"
+    assert len(lines) == 3, "everything else is equal, seed 7 in both traces"
 
 
 def test_the_library_of_openg2gs_example_replays_on_its_own_specs(capsys) -> None:

@@ -1,5 +1,6 @@
 """Compiled episodes of this process, as many as fit: a scenario that is played again begins within milliseconds."""
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
@@ -26,7 +27,7 @@ class SameObject:
 
 
 class EpisodeCache:
-    """Episodes by key; those used longest ago go first.
+    """Episodes by key; those used longest ago go first. Threads may share it.
 
     Args:
         capacity_mb: Memory of the episodes together (MB). One that is larger alone is made, but not kept.
@@ -34,6 +35,7 @@ class EpisodeCache:
 
     def __init__(self, capacity_mb: float = EPISODE_CACHE_MB) -> None:
         self._known: OrderedDict[Hashable, CompiledEpisode] = OrderedDict()
+        self._lock = threading.Lock()
         self.n_bytes = 0
         self.resize(capacity_mb)
 
@@ -44,24 +46,30 @@ class EpisodeCache:
             InvalidSettingError: Less than 0.
         """
         require_at_least("capacity_mb", capacity_mb, 0)
-        self._capacity = int(capacity_mb * _BYTES_PER_MB)
-        self._shrink()
+        with self._lock:
+            self._capacity = int(capacity_mb * _BYTES_PER_MB)
+            self._shrink()
 
     def get(self, key: Hashable, make: Callable[[], CompiledEpisode]) -> CompiledEpisode:
         """The episode of a key, made if it is not there."""
-        if key in self._known:
-            self._known.move_to_end(key)
-            return self._known[key]
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
         episode = make()
-        self._known[key] = episode
-        self.n_bytes += episode.n_bytes
-        self._shrink()
+        with self._lock:
+            # Another thread may have made the same meanwhile; both are equal.
+            if key not in self._known:
+                self._known[key] = episode
+                self.n_bytes += episode.n_bytes
+                self._shrink()
         return episode
 
     def clear(self) -> None:
         """Forget all episodes."""
-        self._known.clear()
-        self.n_bytes = 0
+        with self._lock:
+            self._known.clear()
+            self.n_bytes = 0
 
     def __len__(self) -> int:
         return len(self._known)

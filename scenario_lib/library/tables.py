@@ -1,0 +1,77 @@
+"""Parquet files of a library: written so that equal tables are equal bytes, read so that hostile ones stay small."""
+
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from scenario_lib.errors import LibraryError
+from scenario_lib.library.files import replacing
+
+_ROW_GROUP_ROWS = 65_536
+
+# Each row of our tables has a seed of its own (8 bytes), and texts that repeat are short beside its figures.
+_LEAST_BYTES_PER_ROW = 8
+_MOST_TEXT_PER_BYTE = 16
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Parquet without compression, whose bytes would depend on the compressor at hand."""
+    with replacing(path) as stream:
+        pq.write_table(table, stream, compression="NONE", row_group_size=_ROW_GROUP_ROWS)
+
+
+def read_table(path: Path, schema: pa.Schema, stream: BinaryIO | None = None) -> pa.Table:
+    """A Parquet file of a known schema.
+
+    Args:
+        path: The file, named in errors.
+        schema: Its columns.
+        stream: The file, already open, where its content was compared before; None opens it.
+
+    Raises:
+        LibraryError: Missing, damaged, of another schema, or one that is far larger in memory than on disk.
+    """
+    try:
+        file = pq.ParquetFile(path if stream is None else stream)
+        fault = _fault(file, schema, path.stat().st_size)
+        return _read(path, schema, stream) if fault is None else _refuse(path, fault)
+    except (OSError, pa.ArrowException) as error:
+        text = " ".join(str(error).split())
+        raise LibraryError(f"{path}: cannot be read ({text}); the library is damaged") from None
+
+
+def _fault(file: pq.ParquetFile, schema: pa.Schema, size: int) -> str | None:
+    """What the file's own description has that ours never have."""
+    facts: Any = file.metadata
+    if not file.schema_arrow.equals(schema):
+        return f"has columns {file.schema_arrow.names}; expected {schema.names}"
+    if facts.num_rows * _LEAST_BYTES_PER_ROW > size:
+        return f"claims {facts.num_rows} rows in {size} bytes; the library is damaged"
+    # Not asked of the columns: pyarrow ends the process where what a file says of a column makes no sense.
+    expanded = sum(facts.row_group(i).total_byte_size for i in range(facts.num_row_groups))
+    if expanded > size:
+        return f"claims {expanded} bytes in {size}; scenario-lib writes its tables uncompressed"
+    return None
+
+
+def _read(path: Path, schema: pa.Schema, stream: BinaryIO | None) -> pa.Table:
+    """The table, by way of dictionaries: a text that repeats is expanded only when its size is known."""
+    texts = [field.name for field in schema if field.type == pa.string()]
+    table = pq.read_table(path if stream is None else stream, use_threads=False, read_dictionary=texts)
+    expanded = sum(_text_bytes(chunk) for name in texts for chunk in table.column(name).chunks)
+    if expanded > _MOST_TEXT_PER_BYTE * path.stat().st_size:
+        _refuse(path, f"holds {expanded} bytes of repeated text; the library is damaged")
+    table = table.cast(schema)
+    table.validate(full=True)  # texts that are not UTF-8 would raise only where they are looked at
+    return table
+
+
+def _text_bytes(chunk: pa.DictionaryArray) -> int:
+    return pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0
+
+
+def _refuse(path: Path, fault: str) -> pa.Table:
+    raise LibraryError(f"{path}: {fault}")
