@@ -59,10 +59,9 @@ def parse_batch(buffer: pa.Buffer, schema: pa.Schema, source: str) -> pa.RecordB
             the message names the source.
     """
     try:
-        batch = _parse(buffer, schema)
-    except (OSError, pa.ArrowException, ValueError, IndexError, struct.error) as error:
+        return _parse(buffer, schema)
+    except Exception as error:  # noqa: BLE001 - pyarrow has many errors of its own, and raises builtins too
         raise LibraryError(f"{source}: cannot be read ({_one_line(error)}); the library is damaged") from None
-    return batch
 
 
 def numbers_of(column: pa.Array) -> NDArray[Any]:
