@@ -15,6 +15,7 @@ from joblib import Parallel, delayed
 from scenario_lib.feeders.canonical import digest_of
 from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.library.candidates import CandidateRow
+from scenario_lib.library.inputs import inputs_digest
 from scenario_lib.library.recipe import DataDigests, Recipe
 from scenario_lib.library.record import RecordFields, RecordProof
 from scenario_lib.library.traces import Array, trace_digest
@@ -24,9 +25,10 @@ from scenario_lib.scenario.canonical import resolve
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening.criteria import ScreeningCriteria
+from scenario_lib.simulation.engines import REFERENCE, Engine
 from scenario_lib.simulation.training_trace import training_trace_recipe
 
-_ENGINE = "synthetic"
+_ENGINE = Engine(REFERENCE).label
 _BLOCK = 200
 
 
@@ -68,7 +70,15 @@ def synthetic_record(recipe: Recipe, seed: int) -> NewRecord:
         bl_undervoltage_time_s=float(len(broken)),
         bl_overvoltage_time_s=0.0,
     )
-    proof = RecordProof(recipe.id, _ENGINE, digest_of(resolved), trace_digest(baseline), trace_digest(ofo))
+    digest = digest_of(resolved)
+    proof = RecordProof(
+        recipe=recipe.id,
+        engine=_ENGINE,
+        scenario_digest=digest,
+        baseline_digest=trace_digest(baseline),
+        ofo_digest=trace_digest(ofo),
+        inputs_digest=inputs_digest(recipe, _ENGINE, digest, overlay is not None),
+    )
     return NewRecord(figures, proof, resolved)
 
 
