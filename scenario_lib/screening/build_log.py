@@ -56,13 +56,13 @@ def machine() -> dict[str, Any]:
 
 
 def _blas_kernels() -> list[str]:
-    """Kernels that the loaded BLAS libraries chose for this processor; empty if threadpoolctl is not installed."""
+    """Kernels that the loaded BLAS libraries say they chose; empty if none does, or without threadpoolctl."""
     if find_spec("threadpoolctl") is None:
         return []
     from threadpoolctl import threadpool_info
 
-    loaded = [library for library in threadpool_info() if library["user_api"] == "blas"]
-    return sorted({f"{library['internal_api']} {library.get('architecture')}" for library in loaded})
+    loaded = [library for library in threadpool_info() if library.get("architecture")]
+    return sorted({f"{library['internal_api']} {library['architecture']}" for library in loaded})
 
 
 def _now() -> str:

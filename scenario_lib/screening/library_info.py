@@ -13,9 +13,7 @@ from scenario_lib.library.files import CANDIDATES
 from scenario_lib.library.origin import built_on
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.screening.criteria import KINDS
-
-Spread = tuple[float, float, float]
-"""Lowest value, median, highest value."""
+from scenario_lib.screening.readable import Spread, plain_figure, spread_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +90,15 @@ class LibraryInfo:
         lines += [f"stratum             {stratum.line}" for stratum in self.strata]
         for label, spread, unit in (
             ("recovery by OFO", self.recovery, ""),
-            ("baseline integral", self.integral_pu_s, " pu s"),
-            ("control window", self.window_s, " s"),
+            ("baseline integral", self.integral_pu_s, "pu s"),
+            ("control window", self.window_s, "s"),
         ):
             if spread:
-                low, middle, high = spread
-                lines.append(f"{label:20}min {low:.3g}, median {middle:.3g}, max {high:.4g}{unit}")
+                lines.append(f"{label:20}{spread_text(spread, unit)}")
         if self.screening:
-            lines.append(f"screening           {', '.join(f'{n} {v:g}' for n, v in self.screening.items())}")
+            lines.append(
+                f"screening           {', '.join(f'{n} {plain_figure(v)}' for n, v in self.screening.items())}"
+            )
         if self.versions:
             lines.append(f"built with          {', '.join(f'{n} {v}' for n, v in self.versions.items())}")
         if self.cpu_features:

@@ -189,6 +189,8 @@ def test_a_build_log_that_says_nothing_is_no_fault(library: Path, replays, conte
     if content is not None:
         (library / BUILD_LOG).write_text(content)
     assert validated(library, records=None).findings == ()
+    replays(library, {1900: 1e-3})
+    assert validated(library, records=1).causes == (), "another processor, or an edit: that cannot be told"
 
 
 def test_the_build_log_says_what_last_bits_depend_on(library: Path) -> None:
