@@ -42,11 +42,16 @@ def circuit_files(circuit: Path) -> list[Path]:
             raise MissingDataError(f"{path}: no such file, but the circuit {circuit} needs it")
         files.append(path)
         if is_script:
-            text = _BLOCK_COMMENT.sub("", path.read_text(encoding="utf-8", errors="replace"))
-            waiting += [((path.parent / name).resolve(), True) for name in _names(_INCLUDE, text)]
-            statements = _NO_DATA.sub("", _COMMENT.sub("", text))
-            waiting += [((path.parent / name).resolve(), False) for name in _names(_DATA, statements)]
+            waiting += [((path.parent / name).resolve(), script) for name, script in named_files(path)]
     return files
+
+
+def named_files(path: Path) -> list[tuple[str, bool]]:
+    """The files that one circuit file names, as they stand there, and whether each is a circuit file too."""
+    text = _BLOCK_COMMENT.sub("", path.read_text(encoding="utf-8", errors="replace"))
+    statements = _NO_DATA.sub("", _COMMENT.sub("", text))
+    scripts, data = _names(_INCLUDE, text), _names(_DATA, statements)
+    return [*((name, True) for name in scripts), *((name, False) for name in data)]
 
 
 def _names(pattern: re.Pattern[str], text: str) -> Iterator[str]:
