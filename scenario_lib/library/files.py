@@ -21,9 +21,10 @@ CANDIDATES = "candidates.parquet"
 RESOLVED = "resolved.parquet"
 DIGESTS = "digests.json"
 BUILD_LOG = "build-log.json"
+REPORT = "report.html"
 
 DIGESTED = (METADATA, TRACES, CANDIDATES, RESOLVED)
-"""Files that are equal, byte for byte, whenever inputs and versions are; the build log is not."""
+"""Files that are equal, byte for byte, whenever inputs and versions are; the build log and the page are not listed."""
 
 _LARGEST_JSON_BYTES = 256 * 1024**2
 """About 250 000 records. Parsed, honest JSON takes about six times its size, hostile JSON twenty times."""

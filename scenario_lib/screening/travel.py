@@ -10,9 +10,10 @@ from scenario_lib.execution.portable import PackageFile, SharedFile, shared_file
 from scenario_lib.feeders.circuit_files import circuit_files, named_files
 from scenario_lib.library.versions import distributions
 from scenario_lib.screening.measure import Candidate, MeasurePlan, measure_candidate
-from scenario_lib.simulation.assets import assets_files, load_assets, specs_folder
+from scenario_lib.simulation.assets import assets_files, load_assets
 from scenario_lib.simulation.engines import prepare
 from scenario_lib.simulation.feeder_check import check_feeder
+from scenario_lib.simulation.spec_folders import opened_specs
 
 _CIRCUIT, _SPECS = Path("circuit"), Path("specs")
 
@@ -37,12 +38,11 @@ class Measuring:
         main, *others = circuit_files(Path(experiment.feeder.circuit))
         root = Path(os.path.commonpath([path.parent for path in (main, *others)]))
         _require_relative([main, *others])
-        files = (
-            *_shared([main, *others], root, _CIRCUIT, f"feeders/{experiment.name}"),
-            *_shared(
-                assets_files(experiment.models, self.plan.specs_dir), specs_folder(self.plan.specs_dir), _SPECS, "specs"
-            ),
-        )
+        with opened_specs(experiment.models, self.plan.specs_dir) as specs:
+            files = (
+                *_shared([main, *others], root, _CIRCUIT, f"feeders/{experiment.name}"),
+                *_shared(assets_files(experiment.models, specs), specs, _SPECS, "specs"),
+            )
         return self._with_paths(_CIRCUIT / main.relative_to(root), _SPECS), files
 
     def distributions(self) -> tuple[str, ...]:
