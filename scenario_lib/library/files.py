@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from scenario_lib.errors import LibraryError
+from scenario_lib.errors import LibraryError, ScenarioLibError, UnwritableFileError
 from scenario_lib.feeders.canonical import canonical_json
 
 FORMAT_VERSION = 2
@@ -20,20 +20,42 @@ CANDIDATES = "candidates.parquet"
 RESOLVED = "resolved.parquet"
 DIGESTS = "digests.json"
 BUILD_LOG = "build-log.json"
+REPORT = "report.html"
 
 DIGESTED = (METADATA, TRACES, CANDIDATES, RESOLVED)
-"""Files that are equal, byte for byte, whenever inputs and versions are; the build log is not."""
+"""Files that are equal, byte for byte, whenever inputs and versions are; the build log and the page are not listed."""
 
 _LARGEST_JSON_BYTES = 256 * 1024**2
 """About 250 000 records. Parsed, honest JSON takes about six times its size, hostile JSON twenty times."""
 
 
 @contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Around writing to a file: whatever fails names it.
+
+    Raises:
+        UnwritableFileError: The disk is full, or may not be written.
+    """
+    try:
+        yield
+    except ScenarioLibError:
+        raise
+    except OSError as error:
+        raise UnwritableFileError(
+            f"{path}: cannot be written ({error.strerror or error}); make room or permit writing there, and go on"
+        ) from None
+
+
+@contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A stream whose content becomes the file at `path` only when the block ends without an error."""
+    """A stream whose content becomes the file at `path` only when the block ends without an error.
+
+    Raises:
+        UnwritableFileError: The disk is full, or may not be written.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as stream:
+        with writing(path), temporary.open("wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())

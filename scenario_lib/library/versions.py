@@ -3,7 +3,7 @@
 from importlib.metadata import PackageNotFoundError, version
 
 # OpenDSS itself comes inside this distribution; asking for its version by name does not load it.
-_DISTRIBUTIONS = {
+DISTRIBUTIONS = {
     "scenario_lib": "scenario-lib",
     "numpy": "numpy",
     "openg2g": "openg2g",
@@ -14,7 +14,7 @@ _DISTRIBUTIONS = {
 
 def versions() -> dict[str, str]:
     """Installed versions by name."""
-    return {name: _version(distribution) for name, distribution in _DISTRIBUTIONS.items()}
+    return {name: _version(distribution) for name, distribution in DISTRIBUTIONS.items()}
 
 
 def _version(distribution: str) -> str:

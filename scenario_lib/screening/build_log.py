@@ -42,6 +42,9 @@ class BuildLog:
         )
 
 
+_LISTS = ("cpu_features", "blas")
+
+
 def machine() -> dict[str, Any]:
     """Facts about this machine; the last bits of a rollout depend on its processor's features and BLAS kernel."""
     simd = np.show_config(mode="dicts")["SIMD Extensions"]
@@ -57,13 +60,13 @@ def machine() -> dict[str, Any]:
 
 
 def _blas_kernels() -> list[str]:
-    """Kernels that the loaded BLAS libraries chose for this processor; empty if threadpoolctl is not installed."""
+    """Kernels that the loaded BLAS libraries say they chose; empty if none does, or without threadpoolctl."""
     if find_spec("threadpoolctl") is None:
         return []
     from threadpoolctl import threadpool_info
 
-    loaded = [library for library in threadpool_info() if library["user_api"] == "blas"]
-    return sorted({f"{library['internal_api']} {library.get('architecture')}" for library in loaded})
+    loaded = [library for library in threadpool_info() if library.get("architecture")]
+    return sorted({f"{library['internal_api']} {library['architecture']}" for library in loaded})
 
 
 def built_on(library: Path) -> dict[str, Any]:
@@ -73,7 +76,8 @@ def built_on(library: Path) -> dict[str, Any]:
     except LibraryError:
         return {}
     found = log.get("machine") if isinstance(log, dict) else None
-    return found if isinstance(found, dict) else {}
+    facts = found if isinstance(found, dict) else {}
+    return {name: fact for name, fact in facts.items() if name not in _LISTS or isinstance(fact, list)}
 
 
 def _now() -> str:

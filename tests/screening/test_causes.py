@@ -204,7 +204,7 @@ def test_the_build_log_says_what_last_bits_depend_on(library: Path) -> None:
 def test_other_data_are_named(library: Path, replays, name: str, cause: Cause, monkeypatch) -> None:
     edit_recipe(library, lambda recipe: recipe["data"].update({name: "0" * 64}))
     monkeypatch.setattr(ScenarioLibrary, "_check_generated_trace", lambda *_: None)
-    monkeypatch.setattr("scenario_lib.screening.validate.check_files", lambda _: ())
+    monkeypatch.setattr("scenario_lib.screening.validate.check_files", lambda *_: ())
     replays(library, {1900: 1e-3})
     report = validated(library, records=None)
     assert report.grade is Grade.DIFFERS
@@ -220,7 +220,7 @@ def test_a_trace_that_is_generated_otherwise_refuses_the_draw(library: Path) -> 
 
 def test_another_experiment_is_a_note_and_no_cause(library: Path, replays, monkeypatch: pytest.MonkeyPatch) -> None:
     edit_recipe(library, lambda recipe: recipe["experiment"]["ofo"].update(w_switch=2.0))
-    monkeypatch.setattr("scenario_lib.screening.validate.check_files", lambda _: ())
+    monkeypatch.setattr("scenario_lib.screening.validate.check_files", lambda *_: ())
     replays(library)
     report = validated(library, records=None)
     assert (report.grade, report.causes) == (Grade.HELD, ())
