@@ -3,7 +3,7 @@
 from importlib.metadata import PackageNotFoundError, version
 
 # OpenDSS itself comes inside this distribution; asking for its version by name does not load it.
-DISTRIBUTIONS = {
+_DISTRIBUTIONS = {
     "scenario_lib": "scenario-lib",
     "numpy": "numpy",
     "openg2g": "openg2g",
@@ -12,9 +12,14 @@ DISTRIBUTIONS = {
 }
 
 
+def distributions() -> tuple[str, ...]:
+    """Names of what figures depend on, as package indices know them."""
+    return tuple(_DISTRIBUTIONS.values())
+
+
 def versions() -> dict[str, str]:
     """Installed versions by name."""
-    return {name: _version(distribution) for name, distribution in DISTRIBUTIONS.items()}
+    return {name: _version(distribution) for name, distribution in _DISTRIBUTIONS.items()}
 
 
 def _version(distribution: str) -> str:

@@ -21,7 +21,7 @@ from scenario_lib.reporting.scenario_parts import READING, PlayOptions, scenario
 from scenario_lib.reporting.text import counted, percent, percent_spread, spread
 from scenario_lib.screening.criteria import Reason
 
-_MEANING = {
+MEANING: dict[Reason, str] = {
     Reason.ACCEPTED: "has a violation, and OFO removes enough of it",
     Reason.NO_VIOLATION: "the baseline stays within its limits, so there is nothing to learn",
     Reason.BASELINE_BELOW_FLOOR: "the violation is too small to matter",
@@ -29,11 +29,15 @@ _MEANING = {
     Reason.RECOVERY_BELOW_FLOOR: "GPU flexibility cannot fix enough of it",
     Reason.RECOVERY_ABOVE_CEILING: "OFO fixes more than the band allows",
     Reason.ALWAYS_MIN_CAP: "OFO only sets the smallest batches, and enough such scenarios are in already",
+    Reason.KIND_NOT_WANTED: "its stratum asks for other kinds of violation",
+    Reason.QUOTA_FULL: "its stratum has enough scenarios of this kind",
+    Reason.NEEDS_RUN: "other thresholds need a rollout that was not simulated",
     Reason.POWER_FLOW_DIVERGED: "the power flow did not converge",
     Reason.ERROR: "raised an error; says nothing about the scenario",
     Reason.TIMEOUT: "took too long; says nothing about the scenario",
     Reason.WORKER_DIED: "killed its worker; says nothing about the scenario",
 }
+"""What each verdict says of a candidate."""
 
 
 def library_page(path: Path, seeds: Sequence[int] = (), options: PlayOptions | None = None) -> Page:
@@ -114,7 +118,7 @@ def _words(counts: dict[str, int]) -> dict[str, int]:
 
 def _reasons(counts: dict[str, int]) -> Table:
     total = sum(counts.values())
-    meanings = {str(reason): meaning for reason, meaning in _MEANING.items()}
+    meanings = {str(reason): meaning for reason, meaning in MEANING.items()}
     rows = tuple(
         (reason.replace("_", " "), str(count), percent(count / total), meanings.get(reason, ""))
         for reason, count in counts.items()

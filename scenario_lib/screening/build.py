@@ -10,6 +10,7 @@ from scenario_lib.execution.cluster import require_usable
 from scenario_lib.execution.tasks import Outcome, RunOptions, run_tasks
 from scenario_lib.library.publish import publish
 from scenario_lib.library.traces import Array
+from scenario_lib.library.versions import distributions
 from scenario_lib.library.writer import NewLibrary, write_library
 from scenario_lib.screening.assemble import NOTHING_KNOWN, Known, assemble
 from scenario_lib.screening.build_log import BuildLog
@@ -21,7 +22,7 @@ from scenario_lib.screening.progress import Progress, ProgressHook, Tally
 from scenario_lib.screening.provenance import build_record, recipe_of
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
 from scenario_lib.screening.select import Chosen, Selection, select
-from scenario_lib.screening.travel import REPLICATED, Measuring
+from scenario_lib.screening.travel import Measuring
 from scenario_lib.screening.workspace import Workspace
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import REFERENCE, Engine, prepare
@@ -107,7 +108,7 @@ def build_strata(
     with workspace.claimed():
         workspace.require_free(options, sum(stratum.request.most_candidates for stratum in strata))
         if options.cluster is not None:
-            require_usable(options.cluster, REPLICATED)
+            require_usable(options.cluster, distributions())
         strata, notice = _ready(strata)
         recipes = [recipe_of(stratum.plan, stratum.name) for stratum in strata]
         record = build_record(strata, recipes)

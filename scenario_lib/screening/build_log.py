@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from scenario_lib.errors import LibraryError
-from scenario_lib.library.files import BUILD_LOG, read_json, write_json
+from scenario_lib.library.files import BUILD_LOG, write_json
 
 
 @dataclass(slots=True)
@@ -42,9 +41,6 @@ class BuildLog:
         )
 
 
-_LISTS = ("cpu_features", "blas")
-
-
 def machine() -> dict[str, Any]:
     """Facts about this machine; the last bits of a rollout depend on its processor's features and BLAS kernel."""
     simd = np.show_config(mode="dicts")["SIMD Extensions"]
@@ -67,17 +63,6 @@ def _blas_kernels() -> list[str]:
 
     loaded = [library for library in threadpool_info() if library.get("architecture")]
     return sorted({f"{library['internal_api']} {library['architecture']}" for library in loaded})
-
-
-def built_on(library: Path) -> dict[str, Any]:
-    """What a library's build log says of its machine; empty if there is no such log, or it cannot be read."""
-    try:
-        log = read_json(library / BUILD_LOG)
-    except LibraryError:
-        return {}
-    found = log.get("machine") if isinstance(log, dict) else None
-    facts = found if isinstance(found, dict) else {}
-    return {name: fact for name, fact in facts.items() if name not in _LISTS or isinstance(fact, list)}
 
 
 def _now() -> str:

@@ -8,15 +8,12 @@ from pathlib import Path
 from scenario_lib.errors import DataFileError
 from scenario_lib.execution.portable import PackageFile, SharedFile, shared_file
 from scenario_lib.feeders.circuit_files import circuit_files, named_files
-from scenario_lib.library.versions import DISTRIBUTIONS
+from scenario_lib.library.versions import distributions
 from scenario_lib.screening.measure import Candidate, MeasurePlan, measure_candidate
 from scenario_lib.simulation.assets import assets_files, load_assets
 from scenario_lib.simulation.engines import prepare
 from scenario_lib.simulation.feeder_check import check_feeder
 from scenario_lib.simulation.spec_folders import opened_specs
-
-REPLICATED = tuple(DISTRIBUTIONS.values())
-"""Distributions of which a cluster's workers must have the same version."""
 
 _CIRCUIT, _SPECS = Path("circuit"), Path("specs")
 
@@ -50,7 +47,7 @@ class Measuring:
 
     def distributions(self) -> tuple[str, ...]:
         """Of what computes the figures."""
-        return REPLICATED
+        return distributions()
 
     def at(self, folder: Path) -> "Measuring":
         """The same with circuit and spec cache where they were unpacked."""

@@ -14,8 +14,9 @@ from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.library.writer import NewLibrary, write_library
 from scenario_lib.reporting.choose import telling_records
-from scenario_lib.reporting.library_page import library_page
+from scenario_lib.reporting.library_page import MEANING, library_page
 from scenario_lib.scenario.settings import RandomizationSettings
+from scenario_lib.screening.criteria import Reason
 
 OPENG2G = Path(__file__).parents[1] / "data" / "openg2g_library_ieee13"
 HOSTILE = "<script>alert(1)</script>$\\frac{"
@@ -68,6 +69,11 @@ def test_a_library_by_openg2gs_example_has_a_page_without_what_it_does_not_know(
     assert "no candidates table" in read_page(page.to_html()).text
 
 
+@pytest.mark.parametrize("reason", Reason)
+def test_every_verdict_is_explained(reason: Reason) -> None:
+    assert len(MEANING[reason]) > 15
+
+
 def test_a_library_that_accepted_nothing_says_why(tmp_path: Path) -> None:
     recipe = Recipe(load_experiment("ieee13"), RandomizationSettings())
     screening = {"min_recovery_frac": 0.7, "max_recovery_frac": 1.0, "min_baseline_integral": 0.2}
@@ -86,10 +92,10 @@ def test_a_library_of_several_recipes_shows_each(tmp_path: Path) -> None:
     path = write_sample(tmp_path / "library", [(recipes[0], [7, 1007]), (recipes[1], [7])])
     page = library_page(path)
     tables = {table.caption: table for section in page.sections for table in section.tables}
-    assert [row[1:] for row in tables["Strata"].rows] == [
+    assert {row[1:] for row in tables["Strata"].rows} == {
         (recipes[0].id, "2", "2 under", "none"),
         (recipes[1].id, "1", "1 under", "none"),
-    ]
+    }
     assert tables["Screening criteria"].head == ("criterion", "value")
     read_page(page.to_html())
 

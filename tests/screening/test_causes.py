@@ -14,9 +14,10 @@ from scenario_lib.feeders.canonical import digest_of
 from scenario_lib.library.files import BUILD_LOG
 from scenario_lib.library.inputs import inputs_digest
 from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.origin import built_on
 from scenario_lib.library.recipe import Recipe, recipe_from_dict
 from scenario_lib.screening import conditions
-from scenario_lib.screening.build_log import built_on, machine
+from scenario_lib.screening.build_log import machine
 from scenario_lib.screening.findings import Cause, Grade
 from scenario_lib.screening.validate import ReplayOptions, ValidationReport, validate_library
 
@@ -188,6 +189,8 @@ def test_a_build_log_that_says_nothing_is_no_fault(library: Path, replays, conte
     if content is not None:
         (library / BUILD_LOG).write_text(content)
     assert validated(library, records=None).findings == ()
+    replays(library, {1900: 1e-3})
+    assert validated(library, records=1).causes == (), "another processor, or an edit: that cannot be told"
 
 
 def test_the_build_log_says_what_last_bits_depend_on(library: Path) -> None:
