@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from dask_cluster import dask_cluster
 
 from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.feeders.experiment import Experiment
@@ -81,3 +82,11 @@ def compiled_library(tmp_path_factory: pytest.TempPathFactory) -> ScenarioLibrar
     plan = MeasurePlan(load_experiment("ieee13"), RandomizationSettings(), ScreeningCriteria())
     out = tmp_path_factory.mktemp("compiled") / "library"
     return ScenarioLibrary(build_library(plan, CandidateRequest(seeds=(7, 1007, 2007, 3007)), BuildOptions(out)).path)
+
+
+@pytest.fixture(scope="session")
+def dask_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of the scheduler of a Dask cluster with two worker processes, started with the first test that asks."""
+    pytest.importorskip("distributed", reason="needs the extra 'dask'")
+    with dask_cluster(tmp_path_factory.mktemp("dask")) as address:
+        yield address

@@ -1,5 +1,6 @@
 """The files of a library directory: their names, the format version, and how they are written and read safely."""
 
+import errno
 import json
 import math
 import os
@@ -8,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from scenario_lib.errors import LibraryError
+from scenario_lib.errors import LibraryError, UnwritableFileError
 from scenario_lib.feeders.canonical import canonical_json
 
 FORMAT_VERSION = 2
@@ -29,12 +30,36 @@ _LARGEST_JSON_BYTES = 256 * 1024**2
 """About 250 000 records. Parsed, honest JSON takes about six times its size, hostile JSON twenty times."""
 
 
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Around writing to a file: whatever fails names it.
+
+    Raises:
+        UnwritableFileError: The disk is full, or may not be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        raise UnwritableFileError(
+            f"{path}: cannot be written ({error.strerror}); make room or permit writing there, and go on"
+        ) from None
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A stream whose content becomes the file at `path` only when the block ends without an error."""
+    """A stream whose content becomes the file at `path` only when the block ends without an error.
+
+    Raises:
+        UnwritableFileError: The disk is full, or may not be written.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as stream:
+        with writing(path), temporary.open("wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -51,11 +76,11 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
 
 
 def json_lines(value: dict[str, Any]) -> Iterator[str]:
-    """The text that `write_json` writes, in parts."""
+    """The text that `write_json` writes, in pieces; an iterator stands for a list that is not held in memory."""
     yield "{"
     for position, (key, entry) in enumerate(value.items()):
         yield ("," if position else "") + f"\n{json.dumps(key)}: "
-        if isinstance(entry, list):
+        if isinstance(entry, list | Iterator):
             yield from _list_lines(entry)
         else:
             yield canonical_json(entry)

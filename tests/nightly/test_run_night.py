@@ -54,7 +54,10 @@ def written(monkeypatch: pytest.MonkeyPatch) -> dict[str, list]:
 
     def validate(path, options):
         grade = state["grades"].pop(0)
-        return ValidationReport(path, 1, options.records, False, (Finding(grade, "seed 7 is not what it was"),), ())
+        findings = (Finding(grade, "seed 7 is not what it was"),)
+        return ValidationReport(
+            path=path, records=1, replayed=options.records, findings=findings, verdicts=(), from_numbers=False
+        )
 
     monkeypatch.setattr(run, "build_library", build)
     monkeypatch.setattr(run, "validate_library", validate)

@@ -109,7 +109,7 @@ def test_a_page_that_cannot_be_written_is_a_notice(
         raise failure
 
     monkeypatch.setattr("scenario_lib.reporting.library_page.library_page", fail)
-    build_command._report(tmp_path, None, "ieee13")
+    assert build_command._page(tmp_path, "ieee13", None) is None
     assert capsys.readouterr() == ("", f"{notice}\n")
     assert list(tmp_path.iterdir()) == []
 
