@@ -3,6 +3,8 @@
 from importlib import metadata
 from typing import Any
 
+from pygments.lexers.special import TextLexer
+
 project = "scenario-lib"
 author = "the scenario-lib developers"
 release = metadata.version("scenario-lib")
@@ -43,3 +45,4 @@ def setup(app: Any) -> None:
         lines[:] = keep_tables(lines)
 
     app.connect("autodoc-process-docstring", process)
+    app.add_lexer("dss", TextLexer)  # OpenDSS has no highlighting of its own

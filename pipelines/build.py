@@ -6,19 +6,29 @@ from pathlib import Path
 from typing import Any
 
 import click
-from tqdm import tqdm
 
 from scenario_lib.errors import DataFileError, InvalidSettingError
+from scenario_lib.library.files import REPORT
 from scenario_lib.screening.build import BuildResult, build_strata
 from scenario_lib.screening.plan_recipes import MeasureOptions, planned
 from scenario_lib.screening.recipe_file import Tables, read_recipe_tables, with_overlay, with_request, with_setting
 from scenario_lib.screening.recipe_strata import NamedRecipe, parse_strata
 from scenario_lib.screening.request import BuildOptions
-from scenario_lib.screening.summary import summary_lines
+from scenario_lib.screening.summary import summary_facts, summary_lines
 from scenario_lib.simulation.engines import Engine
 
+from .cluster_options import cluster_of, cluster_options
+from .console import echo_facts, progress_bar
 from .engine_options import engine_options
-from .options import jobs_option, name_and_value, parse_seeds, show_progress, specs_dir_option, timeout_option
+from .options import (
+    jobs_option,
+    json_option,
+    name_and_value,
+    parse_seeds,
+    show_progress,
+    specs_dir_option,
+    timeout_option,
+)
 
 EXIT_NOTHING_ACCEPTED = 5
 EXIT_SOME_FAILED = 6
@@ -40,11 +50,14 @@ EXIT_INTERRUPTED = 130
 @click.option("--full-table", is_flag=True, help="Simulate OFO also where the baseline already rules a candidate out.")
 @click.option("--resume", is_flag=True, help="Continue an unfinished build, if there is one.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing library, or discard an unfinished build.")
+@click.option("--report/--no-report", default=True, help="Write report.html into the library (extra 'plot').")
 @engine_options
 @specs_dir_option
 @jobs_option
+@cluster_options
 @timeout_option
-def command(out: Path, **options: Any) -> None:
+@json_option
+def command(out: Path, as_json: bool, **options: Any) -> None:
     """Draw candidates, simulate each without control and under OFO, keep those worth training on.
 
     \b
@@ -56,16 +69,21 @@ def command(out: Path, **options: Any) -> None:
         raise InvalidSettingError("how many candidates? Give --candidates, --accept or --seeds, or a recipe that does")
     engine = Engine(options["engine"], options["tolerance"])
     strata = planned(recipes, MeasureOptions(options["specs_dir"], options["full_table"], engine))
-    build = BuildOptions(out, options["jobs"], options["timeout_s"], options["resume"], options["overwrite"])
+    cluster = cluster_of(options["backend"], options["scheduler"])
+    build = BuildOptions(out, options["jobs"], options["timeout_s"], options["resume"], options["overwrite"], cluster)
     started = time.monotonic()
     try:
-        with tqdm(unit="candidate", dynamic_ncols=True, file=sys.stderr) as bar:
+        with progress_bar(unit="candidate") as bar:
             result = build_strata(strata, build, lambda progress: show_progress(bar, progress))
     except KeyboardInterrupt:
         click.echo(f"interrupted; what is finished is kept: the same command with --resume goes on ({out})", err=True)
         sys.exit(EXIT_INTERRUPTED)
-    for line in summary_lines(result, time.monotonic() - started):
-        click.echo(line)
+    wall_s = time.monotonic() - started
+    lines = [*summary_lines(result, wall_s), f"library             {result.path}"]
+    page = _page(result.path, recipes[0].recipe.system, options["specs_dir"]) if options["report"] else None
+    if page:
+        lines.append(f"page                {page}")
+    echo_facts({**summary_facts(result, wall_s), "report": page and str(page)}, lines, as_json)
     _finish(result)
 
 
@@ -96,8 +114,21 @@ def _with_options(tables: Tables, options: dict[str, Any]) -> Tables:
     return tables
 
 
+def _page(library: Path, system: str, specs_dir: Path | None) -> Path | None:
+    """A page that cannot be made is a notice: the library is there, and `scenario-lib report` can be tried again."""
+    try:
+        from scenario_lib.reporting.library_page import library_page
+        from scenario_lib.reporting.page import write_page
+        from scenario_lib.reporting.scenario_parts import PlayOptions
+
+        write_page(library / REPORT, library_page(library, options=PlayOptions(specs_dir, system)))
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the build itself has succeeded
+        click.echo(f"no page was written: {str(error) or type(error).__name__}", err=True)
+        return None
+    return library / REPORT
+
+
 def _finish(result: BuildResult) -> None:
-    click.echo(f"library             {result.path}")
     if not result.accepted:
         kept = "; the library that was there is untouched" if result.kept_existing else ""
         click.echo(f"nothing was accepted; the candidates table in {result.path} says why{kept}", err=True)

@@ -1,10 +1,14 @@
 """The group behind `scenario-lib`: commands are loaded when they are asked for, so that help is quick."""
 
+import logging
 import sys
 from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
+
+from .console import configure_logging
 
 # Command (and module beside this one) to its line in the help, which must not cost an import.
 _COMMANDS = {
@@ -12,6 +16,8 @@ _COMMANDS = {
     "validate": "Check a library's files and draws, and replay its rollouts.",
     "convert": "A library in its other form: sharded, or the contract's two files.",
     "info": "What a library holds: kinds, recovery, windows, recipe, versions.",
+    "report": "A library, or an evaluation of policies, as a page to look at (extra 'plot').",
+    "compare": "Several libraries side by side, as a page (extra 'plot').",
     "diff": "What changed from one library to another.",
     "nightly": "Build, validate, compare with the last good night, publish: for cron.",
     "show": "One drawn scenario as JSON.",
@@ -22,7 +28,10 @@ _COMMANDS = {
     "select": "A library's candidates by another band, mostly without simulating.",
     "train": "A policy by PPO on a library (extra 'train').",
     "evaluate": "Policies beside no control, a rule and OFO on a held-out library.",
+    "models": "LLM deployments that an experiment can name: figures, and what they rest on.",
+    "feeder": "What an own feeder is and can host, before an experiment is written for it.",
     "data": "Spec caches: measured traces (gated) or synthetic ones.",
+    "completion": "The script that lets bash, zsh or fish complete commands and options.",
 }
 
 
@@ -38,21 +47,55 @@ class LazyGroup(click.Group):
         command: click.Command = import_module(f".{cmd_name}", __package__).command
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete names of commands without importing any of them."""
+        names = [name for name in _COMMANDS if name.startswith(incomplete)]
+        return [CompletionItem(name, help=_COMMANDS[name]) for name in names] or super().shell_complete(ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 
 
+def _show_versions(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    """Print this package's version and those of what its results depend on, without loading any of it."""
+    if not asked or ctx.resilient_parsing:
+        return
+    from scenario_lib.library.versions import versions
+
+    names = {"opendss": "OpenDSS (dss-python-backend)", "scenario_lib": "scenario-lib, version"}
+    for name, found in versions().items():
+        click.echo(f"{names.get(name, name)} {found}")
+    click.echo(f"Python {sys.version.split()[0]}")
+    ctx.exit()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="scenario-lib")
-def group() -> None:
-    """Screened libraries of randomised scenarios for power grids with AI datacenters."""
+@click.option("-q", "--quiet", is_flag=True, help="No progress bars, no notices: results and errors only.")
+@click.option("-v", "--verbose", count=True, help="Say what is being done; twice for more.")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_show_versions,
+    help="Show versions and exit.",
+)
+def group(quiet: bool, verbose: int) -> None:
+    """Screened libraries of randomised scenarios for power grids with AI datacenters.
+
+    Results go to stdout, everything else to stderr. Nothing is coloured.
+    """
+    if quiet and verbose:
+        raise click.UsageError("--quiet and --verbose exclude each other")
+    configure_logging(quiet, verbose)
 
 
 def main(args: list[str] | None = None) -> Any:
     """Run the command line; errors of this project become one line and exit code 1, or 2 for a bad option."""
     from scenario_lib.errors import InvalidSettingError, ScenarioLibError
 
+    _show_log()
     try:
         return group.main(args=args, standalone_mode=True)
     except ScenarioLibError as error:
@@ -61,3 +104,16 @@ def main(args: list[str] | None = None) -> Any:
     except OSError as error:  # a full disk, a directory that may not be read
         click.echo(f"Error: {error}", err=True)
         sys.exit(1)
+
+
+class _StandardError(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(self.format(record), err=True)
+
+
+def _show_log() -> None:
+    """What this project says while it works is for whoever runs a command."""
+    logger = logging.getLogger("scenario_lib")
+    logger.setLevel(logging.INFO)
+    if not logger.handlers:
+        logger.addHandler(_StandardError())

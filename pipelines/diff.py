@@ -1,6 +1,5 @@
 """`scenario-lib diff`: what changed from one library, or one night, to another."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from scenario_lib.errors import ScenarioLibError
 from scenario_lib.nightly.diff import diff_libraries
 from scenario_lib.nightly.diff_text import diff_lines
 
+from .console import echo_facts
 from .options import json_option
 
 EXIT_DIFFERENT = 1
@@ -31,5 +31,5 @@ def command(before: Path, after: Path, as_json: bool) -> None:
     except ScenarioLibError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_TROUBLE)
-    click.echo(json.dumps(diff.to_dict(), indent=1) if as_json else "\n".join(diff_lines(diff)))
+    echo_facts(diff.to_dict(), diff_lines(diff), as_json)
     sys.exit(0 if diff.equal else EXIT_DIFFERENT)

@@ -1,12 +1,10 @@
 """`scenario-lib evaluate`: how policies do on a library that they were not trained on."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
-from tqdm import tqdm
 
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.execution.tasks import RunOptions
@@ -14,6 +12,7 @@ from scenario_lib.learning.comparison import Comparison, write_comparison
 from scenario_lib.learning.evaluation import EvaluationOptions, evaluate
 from scenario_lib.simulation.engines import Engine
 
+from .console import echo_facts, progress_bar
 from .engine_options import engine_options
 from .options import jobs_option, json_option, specs_dir_option, timeout_option
 
@@ -59,11 +58,11 @@ def command(library: Path, out: Path | None, as_json: bool, **options: Any) -> N
         engine=Engine(options["engine"], options["tolerance"]),
         run=RunOptions(options["jobs"], options["timeout_s"]),
     )
-    with tqdm(unit="rollout", dynamic_ncols=True, file=sys.stderr) as bar:
+    with progress_bar(unit="rollout") as bar:
         comparison = evaluate(library, asked, lambda done, total: _show(bar, done, total))
     if out is not None:
         write_comparison(out, comparison)
-    click.echo(json.dumps(comparison.to_dict(), indent=1) if as_json else "\n".join(comparison.lines()))
+    echo_facts(comparison.to_dict(), comparison.lines(), as_json)
     _finish(comparison)
 
 

@@ -1,6 +1,5 @@
 """`scenario-lib export`: one recipe of a library, as a library that openg2g's example loads."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import click
 
 from scenario_lib.library.export import export_recipe
 
+from .console import echo_facts
 from .options import json_option, out_option, overwrite_option
 
 
@@ -24,8 +24,8 @@ def command(library: Path, recipe: str | None, out: Path, overwrite: bool, as_js
     Exit codes: 0 exported; 1 refused or failed; 2 usage.
     """
     report = export_recipe(library, recipe, out, overwrite)
-    if as_json:
-        click.echo(json.dumps({**asdict(report), "path": str(report.path)}, indent=1))
-    else:
-        click.echo(f"exported            {report.records} records, {report.candidates} candidates of {report.recipe}")
-        click.echo(f"library             {report.path}")
+    lines = (
+        f"exported            {report.records} records, {report.candidates} candidates of {report.recipe}",
+        f"library             {report.path}",
+    )
+    echo_facts({**asdict(report), "path": str(report.path)}, lines, as_json)

@@ -1,12 +1,12 @@
 """`scenario-lib info`: what a person wants to know before training on a library."""
 
-import json
 from pathlib import Path
 
 import click
 
 from scenario_lib.screening.library_info import library_info
 
+from .console import echo_facts
 from .options import json_option
 
 
@@ -16,4 +16,4 @@ from .options import json_option
 def command(library: Path, as_json: bool) -> None:
     """Show what LIBRARY holds: records by kind, recovery, windows, rejected candidates, recipe, versions."""
     info = library_info(library)
-    click.echo(json.dumps(info.to_dict(), indent=1) if as_json else "\n".join(info.lines()))
+    echo_facts(info.to_dict(), info.lines(), as_json)

@@ -1,6 +1,5 @@
 """`scenario-lib leaks`: what two libraries have in common that a fair test does not allow."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import click
 
 from scenario_lib.library.leaks import find_leaks
 
+from .console import echo_facts
 from .options import json_option
 
 EXIT_LEAKS = 8
@@ -33,5 +33,5 @@ def command(first: Path, second: Path, nearer_than: float | None, as_json: bool)
     Exit codes: 0 nothing in common; 1 failed; 2 usage; 8 shared seeds, equal scenarios, or records that are too near.
     """
     report = find_leaks(first, second, nearer_than)
-    click.echo(json.dumps(report.to_dict(), indent=1) if as_json else "\n".join(report.lines()))
+    echo_facts(report.to_dict(), report.lines(), as_json)
     sys.exit(EXIT_LEAKS if report.leaks else 0)

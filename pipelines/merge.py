@@ -1,12 +1,12 @@
 """`scenario-lib merge`: several libraries in, one out."""
 
-import json
 from pathlib import Path
 
 import click
 
 from scenario_lib.library.merge import merge_libraries
 
+from .console import echo_facts
 from .options import json_option, out_option, overwrite_option
 
 
@@ -25,4 +25,4 @@ def command(libraries: tuple[Path, ...], out: Path, overwrite: bool, as_json: bo
     Exit codes: 0 merged; 1 refused or failed; 2 usage.
     """
     report = merge_libraries(libraries, out, overwrite)
-    click.echo(json.dumps(report.to_dict(), indent=1) if as_json else "\n".join(report.lines()))
+    echo_facts(report.to_dict(), report.lines(), as_json)

@@ -2,12 +2,10 @@
 
 import datetime
 import json
-import logging
 import sys
 from pathlib import Path
 
 import click
-from tqdm import tqdm
 
 from scenario_lib.errors import NightBusyError
 from scenario_lib.execution.tasks import RunOptions
@@ -15,6 +13,7 @@ from scenario_lib.nightly.config import read_nightly
 from scenario_lib.nightly.report import NightReport, Outcome
 from scenario_lib.nightly.run import Night, run_night
 
+from .console import log_with_times, progress_bar
 from .options import jobs_option, show_progress, timeout_option
 
 EXIT_INTERRUPTED = 130
@@ -37,10 +36,10 @@ def command(config: Path, night: datetime.datetime | None, jobs: int, timeout_s:
     130 interrupted.
     """
     day = night.date() if night else datetime.datetime.now(datetime.UTC).date()
-    _log_to_standard_error()
+    log_with_times()
     plan = read_nightly(config)
     try:
-        with tqdm(unit="candidate", dynamic_ncols=True, file=sys.stderr, disable=None) as bar:
+        with progress_bar(unit="candidate", disable=None) as bar:
             report = run_night(Night(plan, day, RunOptions(jobs, timeout_s), lambda p: show_progress(bar, p)))
     except NightBusyError as error:
         report = NightReport(day, Outcome.BUSY, str(error))
@@ -49,12 +48,3 @@ def command(config: Path, night: datetime.datetime | None, jobs: int, timeout_s:
         sys.exit(EXIT_INTERRUPTED)
     click.echo(json.dumps(report.to_dict(), allow_nan=False))
     sys.exit(int(report.outcome))
-
-
-def _log_to_standard_error() -> None:
-    """Show what this project logs, with times, and nobody else's messages."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logger = logging.getLogger("scenario_lib")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,11 @@ def available_cores() -> int:
 
 
 jobs_option = click.option(
-    "--jobs", type=click.IntRange(min=1), default=available_cores, show_default="all cores", help="Worker processes."
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=available_cores,
+    show_default="all cores",
+    help="Worker processes, unless a cluster has its own.",
 )
 timeout_option = click.option(
     "--timeout", "timeout_s", type=float, default=None, help="Longest time for one candidate (s)."
@@ -60,6 +65,17 @@ def name_and_value(text: str, option: str) -> tuple[str, Any]:
         if value.replace("-", "_").isidentifier():
             return name.strip(), value
         raise InvalidSettingError(f'{option} {name}: {value!r} is not a value; write 0.3, true or ["flat"]') from None
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table as lines with columns of one width: the first to the left, all others to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(
+            [row[0].ljust(widths[0]), *(text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True))]
+        )
+        for row in rows
+    ]
 
 
 def show_progress(bar: Any, progress: "Progress") -> None:

@@ -1,12 +1,10 @@
 """`scenario-lib select`: a library's candidates by another band."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
-from tqdm import tqdm
 
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.screening.build import BuildResult
@@ -16,6 +14,7 @@ from scenario_lib.screening.reselect import SelectionReport, run_selection, sele
 from scenario_lib.screening.stored_strata import StoredStratum, stored_strata
 
 from .build import EXIT_INTERRUPTED, EXIT_NOTHING_ACCEPTED, EXIT_SOME_FAILED
+from .console import echo_facts, progress_bar
 from .options import jobs_option, json_option, overwrite_option, show_progress, specs_dir_option, timeout_option
 
 EXIT_NEEDS_RUN = 9
@@ -53,7 +52,7 @@ def command(library: Path, out: Path | None, run: bool, as_json: bool, **options
         raise InvalidSettingError("--run builds a library; give its directory as --out")
     stored = stored_strata(library, _thresholds(options), options["specs_dir"])
     report = select_again(library, stored, None if run else out, options["overwrite"])
-    click.echo(json.dumps(report.to_dict(), indent=1) if as_json else "\n".join(report.lines()))
+    echo_facts(report.to_dict(), report.lines(), as_json)
     if run and out is not None:
         _run(library, stored, out, options)
     _finish(report, written=out is not None)
@@ -66,7 +65,7 @@ def _thresholds(options: dict[str, Any]) -> dict[str, float]:
 def _run(library: Path, stored: list[StoredStratum], out: Path, options: dict[str, Any]) -> None:
     build = BuildOptions(out, options["jobs"], options["timeout_s"], options["resume"], options["overwrite"])
     try:
-        with tqdm(unit="candidate", dynamic_ncols=True, file=sys.stderr) as bar:
+        with progress_bar(unit="candidate") as bar:
             result = run_selection(
                 library, stored, build, options["system"], lambda progress: show_progress(bar, progress)
             )

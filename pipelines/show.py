@@ -1,6 +1,5 @@
 """`scenario-lib show`: one drawn scenario as JSON."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,18 @@ from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.screening.recipe_file import read_recipe_tables
 from scenario_lib.screening.recipe_strata import parse_strata, recipe_for_seed
 
+from .console import echo_json
+
 
 @click.command("show")
 @click.argument("seed", type=int)
 @click.option("--config", type=click.Path(path_type=Path), help="Recipe file to draw with.")
 @click.option("--system", help="Draw on this feeder with the default settings.")
 @click.option("--library", type=click.Path(path_type=Path), help="Library whose record of that seed is shown.")
+@click.option("--json", is_flag=True, expose_value=False, help="As everywhere; a scenario is printed as JSON anyway.")
 def command(seed: int, config: Path | None, system: str | None, library: Path | None) -> None:
     """Print the scenario of SEED, drawn on a feeder (--system), by a recipe (--config), or from a library."""
-    click.echo(json.dumps(_scenario(seed, config, system, library).to_dict(), indent=1))
+    echo_json(_scenario(seed, config, system, library).to_dict())
 
 
 def _scenario(seed: int, config: Path | None, system: str | None, library: Path | None) -> Scenario:

@@ -1,6 +1,5 @@
 """`scenario-lib split`: one library in, train, validation and test out."""
 
-import json
 from pathlib import Path
 
 import click
@@ -8,6 +7,7 @@ import click
 from scenario_lib.library.parts import parse_parts
 from scenario_lib.library.split import split_library
 
+from .console import echo_facts
 from .options import json_option, overwrite_option
 
 
@@ -33,7 +33,4 @@ def command(library: Path, out: Path, parts: str, seed: int, overwrite: bool, as
     Exit codes: 0 split; 1 refused or failed; 2 usage.
     """
     reports = split_library(library, out, parse_parts(parts), seed, overwrite)
-    if as_json:
-        click.echo(json.dumps([report.to_dict() for report in reports], indent=1))
-    else:
-        click.echo("\n".join(report.line for report in reports))
+    echo_facts([report.to_dict() for report in reports], (report.line for report in reports), as_json)

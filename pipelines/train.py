@@ -1,16 +1,19 @@
 """`scenario-lib train`: a library in, a policy out."""
 
 import sys
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
-from tqdm import tqdm
 
 from scenario_lib.learning.settings import TrainingSettings, parse_settings, read_settings_tables, with_settings
-from scenario_lib.learning.training import TrainingProgress, TrainingRun, train
+from scenario_lib.learning.training import TrainingProgress, TrainingResult, TrainingRun, train
+from scenario_lib.screening.readable import plain_figure
 
-from .options import name_and_value, specs_dir_option
+from .console import echo_facts, progress_bar
+from .options import json_option, name_and_value, specs_dir_option
 
 EXIT_INTERRUPTED = 130
 
@@ -33,7 +36,8 @@ EXIT_INTERRUPTED = 130
 @click.option("--resume", is_flag=True, help="Go on from the last checkpoint, if there is one.")
 @click.option("--device", default="cpu", show_default=True, help="PyTorch device.")
 @specs_dir_option
-def command(library: Path, out: Path, **options: Any) -> None:
+@json_option
+def command(library: Path, out: Path, as_json: bool, **options: Any) -> None:
     """Train a policy on LIBRARY with PPO. Needs the extra: pip install 'scenario-lib[train]'.
 
     \b
@@ -43,17 +47,21 @@ def command(library: Path, out: Path, **options: Any) -> None:
         library, out, _settings(options), options["specs_dir"], options["system"], options["resume"], options["device"]
     )
     try:
-        with tqdm(unit="step", unit_scale=True, dynamic_ncols=True, file=sys.stderr) as bar:
+        with progress_bar(unit="step", unit_scale=True) as bar:
             result = train(run, lambda progress: _show(bar, progress))
     except KeyboardInterrupt:
         click.echo(
             f"interrupted; the last checkpoint is kept: the same command with --resume goes on ({out})", err=True
         )
         sys.exit(EXIT_INTERRUPTED)
-    click.echo(f"steps               {result.steps}, {result.steps_per_s:.0f} a second")
-    mean = "none ended" if result.mean_return is None else f"mean return of the last {result.mean_return:.4g}"
-    click.echo(f"episodes            {result.episodes}, {mean}")
-    click.echo(f"policy              {result.policy}")
+    echo_facts({**asdict(result), "policy": str(result.policy)}, _lines(result), as_json)
+
+
+def _lines(result: TrainingResult) -> Iterator[str]:
+    mean = "none ended" if result.mean_return is None else f"mean return of the last {plain_figure(result.mean_return)}"
+    yield f"steps               {result.steps}, {result.steps_per_s:.0f} a second"
+    yield f"episodes            {result.episodes}, {mean}"
+    yield f"policy              {result.policy}"
 
 
 def _settings(options: dict[str, Any]) -> TrainingSettings:

@@ -1,6 +1,5 @@
 """`scenario-lib validate`: does a library hold what it says, and does it replay?"""
 
-import json
 import sys
 from collections import Counter
 from dataclasses import asdict
@@ -16,6 +15,7 @@ from scenario_lib.screening.replay import ReplayOptions
 from scenario_lib.screening.validate import ValidationReport, validate_library
 from scenario_lib.simulation.engines import ENGINES, TOLERANCES, Engine
 
+from .console import strict_json
 from .options import jobs_option, json_option, specs_dir_option, timeout_option
 
 _WORDS = {
@@ -113,7 +113,7 @@ def _as_json(report: ValidationReport) -> str:
         "findings": [_graded(finding) for finding in report.findings],
         "verdicts": [_graded(verdict) for verdict in report.verdicts],
     }
-    return json.dumps(facts, indent=1)
+    return strict_json(facts)
 
 
 def _graded(part: Finding | RecordVerdict) -> dict[str, Any]:

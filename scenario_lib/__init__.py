@@ -5,6 +5,7 @@ judged; accepted scenarios are published as a library. The public names below ar
 that importing the package is quick and opening a library loads no simulator.
 """
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,16 @@ if TYPE_CHECKING:
     from scenario_lib.feeders.catalogue import experiment_names as experiment_names
     from scenario_lib.feeders.catalogue import load_experiment as load_experiment
     from scenario_lib.feeders.experiment import Experiment as Experiment
+    from scenario_lib.library.leaks import find_leaks as find_leaks
     from scenario_lib.library.loader import ScenarioLibrary as ScenarioLibrary
+    from scenario_lib.library.merge import merge_libraries as merge_libraries
     from scenario_lib.library.record import ScenarioRecord as ScenarioRecord
+    from scenario_lib.library.split import split_library as split_library
     from scenario_lib.metrics.voltage import measure_voltages as measure_voltages
     from scenario_lib.metrics.voltage import penalty_trace as penalty_trace
+    from scenario_lib.plotting.feeder import plot_feeder as plot_feeder
+    from scenario_lib.plotting.rollout import plot_rollout as plot_rollout
+    from scenario_lib.plotting.scenario import plot_scenario as plot_scenario
     from scenario_lib.scenario.model import Scenario as Scenario
     from scenario_lib.scenario.randomize import randomize_scenario as randomize_scenario
     from scenario_lib.scenario.settings import RandomizationSettings as RandomizationSettings
@@ -56,10 +63,18 @@ _HOME = {
     "build_library": "screening.build",
     "ReplayOptions": "screening.validate",
     "validate_library": "screening.validate",
+    # from libraries to libraries
+    "find_leaks": "library.leaks",
+    "merge_libraries": "library.merge",
+    "split_library": "library.split",
     # a library
     "ScenarioLibrary": "library.loader",
     "ScenarioRecord": "library.record",
     "ScenarioLibError": "errors",
+    # pictures (extra `plot`)
+    "plot_feeder": "plotting.feeder",
+    "plot_rollout": "plotting.rollout",
+    "plot_scenario": "plotting.scenario",
 }
 
 __all__ = sorted(_HOME)
@@ -75,4 +90,5 @@ def __dir__() -> list[str]:
     return __all__
 
 
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless the program that uses it says otherwise
 register_envs()

@@ -86,3 +86,11 @@ class PolicyError(ScenarioLibError, ValueError):
 
 class SharedSeedsError(ScenarioLibError, ValueError):
     """A policy would be evaluated on scenarios that it was trained on."""
+
+
+class ClusterError(ScenarioLibError, ConnectionError):
+    """A cluster cannot be used: nobody answers, it has no workers, or one of them has other versions or data."""
+
+
+class UnwritableFileError(ScenarioLibError, OSError):
+    """A file cannot be written: the disk is full, or read-only. What was there before is still there."""

@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from dask_cluster import dask_cluster
 
 from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening.build import build_library
 from scenario_lib.screening.criteria import ScreeningCriteria
@@ -72,3 +74,19 @@ def built_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     out = tmp_path_factory.mktemp("built") / "library"
     return build_library(plan, CandidateRequest(seeds=(7, 1007, 2007, 3007)), BuildOptions(out)).path
+
+
+@pytest.fixture(scope="session")
+def compiled_library(tmp_path_factory: pytest.TempPathFactory) -> ScenarioLibrary:
+    """The same on the compiled engine, opened."""
+    plan = MeasurePlan(load_experiment("ieee13"), RandomizationSettings(), ScreeningCriteria())
+    out = tmp_path_factory.mktemp("compiled") / "library"
+    return ScenarioLibrary(build_library(plan, CandidateRequest(seeds=(7, 1007, 2007, 3007)), BuildOptions(out)).path)
+
+
+@pytest.fixture(scope="session")
+def dask_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of the scheduler of a Dask cluster with two worker processes, started with the first test that asks."""
+    pytest.importorskip("distributed", reason="needs the extra 'dask'")
+    with dask_cluster(tmp_path_factory.mktemp("dask")) as address:
+        yield address

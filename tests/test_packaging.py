@@ -71,6 +71,9 @@ def test_every_module_and_data_file_is_inside(wheel: Path) -> None:
     assert inside == expected
     assert {"py.typed", "pipelines/cli.py", "data/README.md", "data/feeders/ieee123/ieee123.dss"} <= inside
     assert sum(name.endswith("trace.csv") for name in inside) == 5
+    assert sum(name.startswith("data/catalogue/") for name in inside) == 4
+    assert {Path(name).suffix for name in inside} == {".py", ".typed", ".md", ".toml", ".csv", ".dss", ".json"}
+    assert wheel.stat().st_size < 1_000_000
 
 
 def test_the_command_and_the_licence_are_declared(wheel: Path) -> None:
@@ -102,6 +105,12 @@ def test_the_installed_package_finds_its_own_data(installed: Path) -> None:
     assert Path(package) == installed / "scenario_lib" / "__init__.py"
     assert Path(data) == installed / "scenario_lib" / "data"
     assert names == ["ieee123", "ieee13", "ieee34"]
+
+
+def test_the_installed_package_is_a_command_with_the_catalogue(installed: Path) -> None:
+    code = "import runpy, sys; sys.argv[0] = 'scenario_lib'; runpy.run_module('scenario_lib', run_name='__main__')"
+    printed = run_installed(installed, code, "models", "list", "--gpu", "B200")
+    assert printed.splitlines()[-1].startswith("34 models; ")
 
 
 def test_the_installed_command_draws_the_same_scenario(installed: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,9 +15,9 @@ from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.simulation.assets import Assets
 from scenario_lib.simulation.compiled.engine import compile_scenario
-from scenario_lib.simulation.compiled.lockstep import Lockstep, baseline_checkpoint
+from scenario_lib.simulation.compiled.episode import window_of
+from scenario_lib.simulation.compiled.lockstep import Lockstep, Observed
 from scenario_lib.simulation.compiled.power_flow import Tolerance
-from scenario_lib.simulation.compiled.step_kernels import Observed
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class CompiledStepper:
         compiled = compile_scenario(scenario, experiment, assets, total_duration_s)
         tables = compiled.tables
         self._labels, self._names = tables.model_labels, tables.site_names
-        self._lockstep = Lockstep([compiled], tolerance=tolerance)
-        self._beginning = baseline_checkpoint(compiled, 0, tolerance)
+        self._lockstep = Lockstep([window_of(compiled)], tolerance=tolerance)
+        self._beginning = self._lockstep.checkpoint(0)
         self._initial = tables.batch_sizes[np.arange(len(self._labels)), tables.initial_levels]
         self._batch_sizes = self._initial.copy()
         self._observed: Observed | None = None
@@ -85,7 +85,7 @@ class CompiledStepper:
         for _ in range(int(interval_s)):
             second = int(self._lockstep.seconds[0])
             self._observed = self._lockstep.step(self._batch_sizes[None])
-            if not self._observed.iterations[0]:
+            if not self._observed.converged[0]:
                 raise PowerFlowError(second, "step")
         for place, name in enumerate(self._names):
             self.sites[name].state = self._state(place, name)

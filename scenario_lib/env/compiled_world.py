@@ -3,11 +3,13 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from scenario_lib.env.compiled_stepper import CompiledStepper
 from scenario_lib.env.episode import Episode
 from scenario_lib.env.simulation import require_fits
 from scenario_lib.errors import InvalidSettingError
+from scenario_lib.feeders.circuit_files import current_digest
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import base_scenario
@@ -43,7 +45,8 @@ class CompiledWorld:
             draw: Gives the scenario of the episode's record; called if the episode is not in the cache.
         """
         window_s = episode_window_s(episode)
-        key = (SameObject(self), SameObject(episode.record), window_s)
+        circuit = current_digest(Path(self.experiment.feeder.circuit))
+        key = (SameObject(self), SameObject(episode.record), window_s, circuit)
 
         def compiled() -> CompiledEpisode:
             with _COMPILING:

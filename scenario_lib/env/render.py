@@ -2,17 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scenario_lib.env.reward import RewardConfig
+from scenario_lib.feeders.feeder import Limits
 
 Floats = NDArray[np.float64]
-
-_SIZE_INCHES = (8.0, 4.5)
-_DPI = 80
 
 
 @dataclass(slots=True)
@@ -64,28 +61,15 @@ class VectorHistory:
 
 
 def render_episode(history: EpisodeHistory, limits: RewardConfig) -> NDArray[np.uint8]:
-    """The picture as an RGB array, shape (height, width, 3); needs matplotlib (the extra `plot`)."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    """The picture as an RGB array, shape (height, width, 3).
 
-    figure = Figure(figsize=_SIZE_INCHES, dpi=_DPI, layout="constrained")
-    canvas = FigureCanvasAgg(figure)
-    voltage, batch = figure.subplots(2, 1, sharex=True)
-    voltage.set_title(f"scenario {'-' if history.scenario is None else history.scenario}")
-    voltage.fill_between(history.time_s, history.lowest_pu, history.highest_pu, alpha=0.4, label="all bus-phases")
-    for limit in (limits.v_min, limits.v_max):
-        voltage.axhline(limit, linestyle="--", color="black", linewidth=1)
-    voltage.set_ylabel("voltage (pu)")
-    _draw_batches(batch, history)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
+    Raises:
+        MissingExtraError: matplotlib (the extra `plot`) is not installed.
+    """
+    from scenario_lib.plotting.episode import draw_episode
 
-
-def _draw_batches(axes: Any, history: EpisodeHistory) -> None:
-    for label in history.batch_sizes[0] if history.batch_sizes else ():
-        axes.step(history.time_s, [sizes[label] for sizes in history.batch_sizes], where="post", label=label)
-    axes.set_yscale("log", base=2)
-    axes.set_ylabel("batch size")
-    axes.set_xlabel("time (s)")
-    if history.batch_sizes:
-        axes.legend(fontsize="x-small", ncols=3)
+    labels = history.batch_sizes[0] if history.batch_sizes else ()
+    batches = {label: [sizes[label] for sizes in history.batch_sizes] for label in labels}
+    title = f"scenario {'-' if history.scenario is None else history.scenario}"
+    envelope = (np.array(history.time_s), np.array(history.lowest_pu), np.array(history.highest_pu))
+    return draw_episode(envelope, batches, Limits(limits.v_min, limits.v_max), title)

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from scenario_lib.errors import MissingDataError
@@ -41,11 +42,16 @@ def circuit_files(circuit: Path) -> list[Path]:
             raise MissingDataError(f"{path}: no such file, but the circuit {circuit} needs it")
         files.append(path)
         if is_script:
-            text = _BLOCK_COMMENT.sub("", path.read_text(encoding="utf-8", errors="replace"))
-            waiting += [((path.parent / name).resolve(), True) for name in _names(_INCLUDE, text)]
-            statements = _NO_DATA.sub("", _COMMENT.sub("", text))
-            waiting += [((path.parent / name).resolve(), False) for name in _names(_DATA, statements)]
+            waiting += [((path.parent / name).resolve(), script) for name, script in named_files(path)]
     return files
+
+
+def named_files(path: Path) -> list[tuple[str, bool]]:
+    """The files that one circuit file names, as they stand there, and whether each is a circuit file too."""
+    text = _BLOCK_COMMENT.sub("", path.read_text(encoding="utf-8", errors="replace"))
+    statements = _NO_DATA.sub("", _COMMENT.sub("", text))
+    scripts, data = _names(_INCLUDE, text), _names(_DATA, statements)
+    return [*((name, True) for name in scripts), *((name, False) for name in data)]
 
 
 def _names(pattern: re.Pattern[str], text: str) -> Iterator[str]:
@@ -57,3 +63,33 @@ def circuit_digest(circuit: Path) -> str:
     """SHA-256 over the circuit's files, in order; where they lie does not matter."""
     digests = [file_digest(path) for path in circuit_files(circuit)]
     return digests[0] if len(digests) == 1 else hashlib.sha256("\n".join(digests).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    files: tuple[Path, ...]
+    stamps: tuple[tuple[int, ...], ...]
+    digest: str
+
+
+_known: dict[Path, _Known] = {}
+
+
+def current_digest(circuit: Path) -> str:
+    """As `circuit_digest`; files are read again only where one of them was changed or replaced since.
+
+    Raises:
+        MissingDataError: One of them is not there.
+    """
+    known = _known.get(circuit)
+    if known is None or known.stamps != _stamps(known.files):
+        # Stamps first: what changes while it is read is read again the next time.
+        files = tuple(circuit_files(circuit))
+        known = _known[circuit] = _Known(files, _stamps(files), circuit_digest(circuit))
+    return known.digest
+
+
+def _stamps(files: tuple[Path, ...]) -> tuple[tuple[int, ...], ...]:
+    """What differs once a file is written or replaced; nothing for one that is gone."""
+    stats = [path.stat() for path in files if path.is_file()]
+    return tuple((stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino) for stat in stats)

@@ -1,8 +1,8 @@
 """Read an experiment from its TOML file: the shipped ones and a user's own feeder alike.
 
 The file names an OpenDSS circuit beside it and describes sites, PV systems, loads, an overlay, OFO tuning and
-limits, table by table under the names of this package's types. A model is either one that ships (named by its
-label) or described under `[[models]]`.
+limits, table by table under the names of this package's types. A model is one that ships or is in the catalogue
+(named by its label), or described under `[[models]]`.
 """
 
 import csv
@@ -15,8 +15,9 @@ from scenario_lib.feeders.bus_power import PVSystem, TimeVaryingLoad
 from scenario_lib.feeders.checks import STRICT, require_distinct
 from scenario_lib.feeders.experiment import Experiment, OFOTuning, TrainingJob
 from scenario_lib.feeders.feeder import Feeder, Limits
-from scenario_lib.feeders.models import ModelSpec, shipped_model
+from scenario_lib.feeders.models import ModelSpec
 from scenario_lib.feeders.parsing import parse_as, read_toml
+from scenario_lib.feeders.published_models import known_spec
 from scenario_lib.feeders.sites import DatacenterPhysics, Site
 
 
@@ -75,18 +76,34 @@ def _assemble(parsed: ExperimentFile, feeder: Feeder) -> Experiment:
     require_distinct("label in [[models]]", (spec.label for spec in parsed.models))
     own = {spec.label: spec for spec in parsed.models}
     labels = dict.fromkeys(deployment.label for site in parsed.sites for deployment in site.models)
+    models = tuple(own[label] if label in own else known_spec(label) for label in labels)
+    for site in parsed.sites:
+        _require_shared_batch_sizes(site, {spec.label: spec for spec in models})
     return Experiment(
         feeder=feeder,
         sites=parsed.sites,
         pv_systems=parsed.pv_systems,
         loads=parsed.loads,
-        models=tuple(own[label] if label in own else shipped_model(label).spec for label in labels),
+        models=models,
         overlay=parsed.overlay,
         limits=parsed.limits,
         ofo=parsed.ofo,
         datacenter=parsed.datacenter,
         randomize_ramps_default=parsed.build.randomize_ramps,
     )
+
+
+def _require_shared_batch_sizes(site: Site, specs: dict[str, ModelSpec]) -> None:
+    """A controller steers all models of a site over one list of batch sizes: whatever one may take, all must have."""
+    shared = {size for deployment in site.models for size in specs[deployment.label].feasible_batch_sizes}
+    for deployment in site.models:
+        missing = sorted(shared - set(specs[deployment.label].batch_sizes))
+        if missing:
+            raise InvalidSettingError(
+                f"models of site {site.name}: {deployment.label} was not measured at batch sizes {missing}, which "
+                f"others at this site may take; expected one list for a site: give the models sites of their own, or "
+                f"fewer feasible_batch_sizes under [[models]] ('scenario-lib models show LABEL --toml' prints a table)"
+            )
 
 
 def _tables(entries: Any) -> list[dict[str, Any]]:

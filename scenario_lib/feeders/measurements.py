@@ -23,6 +23,8 @@ AUTOCORRELATION_LAGS_S = (1, 5, 30)
 # The mixture weights are given with nine digits, so that their sum may miss 1 by a few units in the last.
 _WEIGHT_SUM_TOLERANCE = 1e-6
 
+_BISECTIONS = 60
+
 
 @dataclass(frozen=True, slots=True)
 class LogisticFit:
@@ -104,6 +106,28 @@ class ITLMixture:
         total = self.pi_steady + self.pi_stall
         if abs(total - 1.0) > _WEIGHT_SUM_TOLERANCE:
             raise refuse(f"pi_steady + pi_stall {at}", total, "1")
+
+    def mean_s(self) -> float:
+        """Mean latency (s)."""
+        steady = self.pi_steady * self.scale_steady * math.exp(self.sigma_steady**2 / 2)
+        stalls = self.pi_stall * self.scale_stall * math.exp(self.sigma_stall**2 / 2)
+        return self.loc + steady + stalls
+
+    def quantile_s(self, probability: float) -> float:
+        """Latency that a token stays below with this probability (s), by bisection in its logarithm."""
+        logs = [math.log(self.scale_steady), math.log(self.scale_stall)]
+        widest = max(self.sigma_steady, self.sigma_stall)
+        low, high = min(logs) - 9.0 * widest, max(logs) + 9.0 * widest
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (low + high)
+            below = self.pi_steady * _normal_cdf((middle - logs[0]) / self.sigma_steady)
+            below += self.pi_stall * _normal_cdf((middle - logs[1]) / self.sigma_stall)
+            low, high = (middle, high) if below < probability else (low, middle)
+        return self.loc + math.exp(low)
+
+
+def _normal_cdf(score: float) -> float:
+    return 0.5 * math.erfc(-score / math.sqrt(2.0))
 
 
 @dataclass(frozen=True, slots=True)

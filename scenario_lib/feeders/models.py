@@ -115,6 +115,8 @@ class ModelData:
         logistic: Power, latency and throughput over batch size.
         itl_mixture: Latency distributions, by increasing batch size.
         power_trace: Power statistics, by increasing batch size.
+        power_shape_of: Label of the model whose measured course of power stands in for this one's; None if it is its
+            own.
 
     Raises:
         InvalidSettingError: Rows out of order, of a batch size that was not measured, or missing for a feasible one.
@@ -126,6 +128,7 @@ class ModelData:
     logistic: LogisticFits
     itl_mixture: tuple[ITLMixture, ...]
     power_trace: tuple[PowerTraceStatistics, ...]
+    power_shape_of: str | None = None
 
     def __post_init__(self) -> None:
         rows: tuple[ITLMixture | PowerTraceStatistics, ...]

@@ -22,7 +22,7 @@ from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.view import spread_records
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.simulation.assets import Assets, load_assets
-from scenario_lib.simulation.engines import COMPILED_POLICIES, REFERENCE, Engine, prepare, simulator
+from scenario_lib.simulation.engines import REFERENCE, Engine, prepare, simulator
 from scenario_lib.simulation.policies import POLICIES
 from scenario_lib.simulation.rollout import Rollout, run_rollout
 
@@ -89,7 +89,7 @@ def evaluate(path: Path, options: EvaluationOptions, show: Callable[[int, int], 
     warnings = [*held_out_warnings(library, policies, options.allow_shared_seeds), *filter(None, [wrong_data])]
     controls: list[Control] = [*options.baselines, *(loaded[folder] for folder in options.policies), *teams]
     names = control_names(controls)
-    options, notices = _with_engine(library, controls, options)
+    options, notices = _with_engine(library, options)
     warnings += notices
     records = spread_records(library, options.records)
     tasks = [(record.index, position) for record in records for position in range(len(controls))]
@@ -102,9 +102,7 @@ def evaluate(path: Path, options: EvaluationOptions, show: Callable[[int, int], 
     return Comparison(names, tuple(figures[task] for task in sorted(figures)), tuple(warnings))
 
 
-def _with_engine(
-    library: ScenarioLibrary, controls: Sequence[Control], options: EvaluationOptions
-) -> tuple[EvaluationOptions, list[str]]:
+def _with_engine(library: ScenarioLibrary, options: EvaluationOptions) -> tuple[EvaluationOptions, list[str]]:
     """Make an engine ready before workers start; the options with one that models the feeder, and notices."""
     if options.engine.name == REFERENCE:
         return options, []
@@ -114,13 +112,7 @@ def _with_engine(
         if what is not None:
             notice = f"the compiled engine does not model {what}; the reference engine was used"
             return replace(options, engine=Engine(REFERENCE)), [notice]
-    others = [name for name, control in zip(control_names(controls), controls, strict=True) if not _compiles(control)]
-    notices = [f"{', '.join(others)}: on the reference engine, which alone has such controls"] if others else []
-    return options, notices
-
-
-def _compiles(control: Control) -> bool:
-    return control in COMPILED_POLICIES if isinstance(control, str) else True
+    return options, []
 
 
 def control_names(controls: Sequence[Control]) -> tuple[str, ...]:
@@ -154,7 +146,7 @@ def _replay(library: ScenarioLibrary, controls: Sequence[Control], options: Eval
 
 
 def _rollout(scenario: Scenario, experiment: Experiment, assets: Assets, control: Control, engine: Engine) -> Rollout:
-    if engine.name == REFERENCE or not _compiles(control):
+    if engine.name == REFERENCE:
         return run_rollout(scenario, experiment, assets, control)
     if isinstance(control, str):
         return simulator(scenario, experiment, assets, engine).run(control).rollout

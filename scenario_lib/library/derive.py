@@ -4,7 +4,6 @@ Nothing is simulated again and no figure changes. Every record is drawn again on
 compared with their digests, so that a derived library holds only what its sources can prove.
 """
 
-import datetime
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,9 @@ from typing import Any
 
 from scenario_lib.errors import LibraryError, ReplayError, ScenarioLibError
 from scenario_lib.library.candidates import CandidateRow
-from scenario_lib.library.files import BUILD_LOG, CANDIDATES, METADATA, write_json
+from scenario_lib.library.files import CANDIDATES, METADATA
 from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.origin import write_origin
 from scenario_lib.library.record import CONTRACT_FIELDS, RecordFields, RecordProof, ScenarioRecord
 from scenario_lib.library.strata import hull, in_order, to_state
 from scenario_lib.library.traces import Array
@@ -133,9 +133,7 @@ def write_derived(
     """
     library = derived(entries, sources)
     write_library(folder, library, _traces(entries))
-    finished = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    paths = [str(source.path) for source in sources]
-    write_json(folder / BUILD_LOG, {**done, "sources": paths, "finished": finished})
+    write_origin(folder, [source.path for source in sources], done)
     return library
 
 

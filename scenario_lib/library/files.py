@@ -1,5 +1,6 @@
 """The files of a library directory: their names, the format version, and how they are written and read safely."""
 
+import errno
 import json
 import math
 import os
@@ -8,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from scenario_lib.errors import LibraryError
+from scenario_lib.errors import LibraryError, UnwritableFileError
 from scenario_lib.feeders.canonical import canonical_json
 
 FORMAT_VERSION = 2
@@ -20,20 +21,45 @@ CANDIDATES = "candidates.parquet"
 RESOLVED = "resolved.parquet"
 DIGESTS = "digests.json"
 BUILD_LOG = "build-log.json"
+REPORT = "report.html"
 
 DIGESTED = (METADATA, TRACES, CANDIDATES, RESOLVED)
-"""Files that are equal, byte for byte, whenever inputs and versions are; the build log is not."""
+"""Files that are equal, byte for byte, whenever inputs and versions are; the build log and the page are not listed."""
 
 _LARGEST_JSON_BYTES = 256 * 1024**2
 """About 250 000 records. Parsed, honest JSON takes about six times its size, hostile JSON twenty times."""
 
 
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Around writing to a file: whatever fails names it.
+
+    Raises:
+        UnwritableFileError: The disk is full, or may not be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        raise UnwritableFileError(
+            f"{path}: cannot be written ({error.strerror}); make room or permit writing there, and go on"
+        ) from None
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A stream whose content becomes the file at `path` only when the block ends without an error."""
+    """A stream whose content becomes the file at `path` only when the block ends without an error.
+
+    Raises:
+        UnwritableFileError: The disk is full, or may not be written.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as stream:
+        with writing(path), temporary.open("wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())

@@ -18,7 +18,7 @@ _READ_OF_FEEDER = ("source_pu", "initial_taps_pu", "exclude_buses")
 
 
 def inputs_digest(recipe: Recipe, engine: str, scenario_digest: str, has_training: bool) -> str:
-    """SHA-256 of what the rollouts of a scenario read.
+    """SHA-256 of what the rollouts of one scenario read.
 
     Args:
         recipe: What the scenario was drawn from, with the digests of its data.
@@ -26,17 +26,33 @@ def inputs_digest(recipe: Recipe, engine: str, scenario_digest: str, has_trainin
         scenario_digest: Digest of the drawn numbers.
         has_training: Whether the scenario has a training job; without one, no rollout reads the training trace.
     """
+    return RolloutInputs(recipe).digest(engine, scenario_digest, has_training)
+
+
+class RolloutInputs:
+    """The same digests for many scenarios of one recipe: what they share is digested once."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self._shared: dict[tuple[str, bool], str] = {}
+
+    def digest(self, engine: str, scenario_digest: str, has_training: bool) -> str:
+        """See `inputs_digest`."""
+        key = (engine, has_training)
+        if key not in self._shared:
+            self._shared[key] = digest_of(_shared_inputs(self._recipe, engine, has_training))
+        return digest_of({"scenario": scenario_digest, "shared": self._shared[key]})
+
+
+def _shared_inputs(recipe: Recipe, engine: str, has_training: bool) -> dict[str, Any]:
     experiment = recipe.to_dict()["experiment"]
     feeder = experiment["feeder"]
-    return digest_of(
-        {
-            "scenario": scenario_digest,
-            "engine": engine,
-            "data": _data(recipe, has_training),
-            "feeder": {name: feeder[name] for name in _READ_OF_FEEDER},
-            **{name: experiment[name] for name in _READ_BY_ROLLOUTS},
-        }
-    )
+    return {
+        "engine": engine,
+        "data": _data(recipe, has_training),
+        "feeder": {name: feeder[name] for name in _READ_OF_FEEDER},
+        **{name: experiment[name] for name in _READ_BY_ROLLOUTS},
+    }
 
 
 def _data(recipe: Recipe, has_training: bool) -> dict[str, Any] | None:

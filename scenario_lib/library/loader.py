@@ -13,6 +13,7 @@ import numpy as np
 
 from scenario_lib.errors import LibraryError, ReplayError, UnknownNameError
 from scenario_lib.feeders.canonical import canonical_json, first_difference
+from scenario_lib.html_table import html_table
 from scenario_lib.library.candidates import read_candidates
 from scenario_lib.library.columns import kinds_of
 from scenario_lib.library.contents import LibraryContents, read_contents
@@ -100,6 +101,14 @@ class ScenarioLibrary:
         with self.contents.unchanged(self.path / CANDIDATES) as stream:
             return read_candidates(self.path / CANDIDATES, stream)
 
+    def to_pandas(self) -> Any:
+        """The candidates table as a new pandas data frame; figures that were not measured are NaN or None.
+
+        Raises:
+            LibraryError: There is no candidates table, or it is damaged.
+        """
+        return self.candidates.to_pandas()
+
     def __len__(self) -> int:
         return len(self.scenarios)
 
@@ -115,6 +124,20 @@ class ScenarioLibrary:
         systems = ", ".join(sorted({recipe.experiment.name for recipe in self.recipes.values()}))
         label = "; from stored numbers" if self.from_numbers else ""
         return f"ScenarioLibrary({str(self.path)!r}: {len(self)} scenarios on {systems}; {counts}{label})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        kinds = Counter(record.kind for record in self)
+        recovery = [record.recovery_frac for record in self]
+        integrals = [record.baseline_integral for record in self]
+        facts = {
+            "directory": self.path,
+            "feeders": ", ".join(sorted({recipe.experiment.name for recipe in self.recipes.values()})),
+            "kinds": ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
+            "baseline integral": f"{min(integrals):.3g} to {max(integrals):.3g} pu s",
+            "recovery by OFO": f"{min(recovery):.0%} to {max(recovery):.0%}",
+        }
+        return html_table(f"Scenario library of {len(self)}", facts)
 
     def sample(self, rng: np.random.Generator | None = None) -> ScenarioRecord:
         """A record, each with equal probability.

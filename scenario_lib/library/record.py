@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from scenario_lib.feeders.checks import STRICT
+from scenario_lib.html_table import html_table
 from scenario_lib.library.traces import Array, TraceSource
 
 
@@ -113,6 +114,19 @@ class ScenarioRecord(RecordFields):
             f"ScenarioRecord(seed={self.seed}, {self.kind}, baseline {self.baseline_integral:.3g} pu s, "
             f"recovery {self.recovery_frac:.0%}, window {window})"
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        facts = {
+            "kind": self.kind,
+            "integral violation": f"{self.baseline_integral:.3g} pu s, under OFO {self.ofo_integral:.3g} pu s",
+            "recovery by OFO": f"{self.recovery_frac:.0%}",
+            "control window": f"{self.t_control_start} to {self.t_control_end} s",
+            "PV scale, load scale": f"{self.pv_scale:.3f}, {self.load_scale:.3f}",
+            "training overlay": "no" if self.training_overlay is None else "yes",
+            "recipe": "not stated" if self.proof is None else self.proof.recipe,
+        }
+        return html_table(f"Scenario record, seed {self.seed}", facts)
 
 
 def violation_kind(undervoltage_time_s: float, overvoltage_time_s: float) -> str:

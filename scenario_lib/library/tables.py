@@ -12,8 +12,8 @@ from scenario_lib.library.files import replacing
 
 _ROW_GROUP_ROWS = 65_536
 
-# Each row of our tables has a seed of its own (8 bytes), and texts that repeat are short beside its figures.
-_LEAST_BYTES_PER_ROW = 8
+# Each row has a seed (8 bytes) that only a few recipes share, and texts that repeat are short beside its figures.
+_LEAST_BYTES_PER_ROW = 2
 _MOST_TEXT_PER_BYTE = 16
 
 

@@ -12,6 +12,11 @@ _DISTRIBUTIONS = {
 }
 
 
+def distributions() -> tuple[str, ...]:
+    """Names of what figures depend on, as package indices know them."""
+    return tuple(_DISTRIBUTIONS.values())
+
+
 def versions() -> dict[str, str]:
     """Installed versions by name."""
     return {name: _version(distribution) for name, distribution in _DISTRIBUTIONS.items()}

@@ -4,12 +4,13 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
+from scenario_lib.execution.cluster import require_usable
 from scenario_lib.execution.tasks import Outcome, RunOptions, run_tasks
 from scenario_lib.library.publish import publish
 from scenario_lib.library.traces import Array
+from scenario_lib.library.versions import distributions
 from scenario_lib.library.writer import NewLibrary, write_library
 from scenario_lib.screening.assemble import NOTHING_KNOWN, Known, assemble
 from scenario_lib.screening.build_log import BuildLog
@@ -21,6 +22,7 @@ from scenario_lib.screening.progress import Progress, ProgressHook, Tally
 from scenario_lib.screening.provenance import build_record, recipe_of
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
 from scenario_lib.screening.select import Chosen, Selection, select
+from scenario_lib.screening.travel import Measuring
 from scenario_lib.screening.workspace import Workspace
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import REFERENCE, Engine, prepare
@@ -94,6 +96,8 @@ def build_strata(
         known: Candidates that need not be measured again.
 
     Raises:
+        MissingExtraError, ClusterError: The cluster cannot be used; nothing was started. Or it is gone: what is
+            finished stays in the journal.
         BuildRefusedError: The target exists, another build runs, the disk is too small, or the journal differs.
         InvalidSettingError: Two strata share a seed or a name.
         MissingDataError, DataFileError: Data are missing or do not fit; nothing was started.
@@ -103,10 +107,13 @@ def build_strata(
     workspace = Workspace(options.out)
     with workspace.claimed():
         workspace.require_free(options, sum(stratum.request.most_candidates for stratum in strata))
+        if options.cluster is not None:
+            require_usable(options.cluster, distributions())
         strata, notice = _ready(strata)
         recipes = [recipe_of(stratum.plan, stratum.name) for stratum in strata]
         record = build_record(strata, recipes)
         resumed = _open_journal(workspace.journal, record, options)
+        logger.info("%s: %d workers on engine %s", options.out, options.jobs, strata[0].plan.engine.label)
         log = BuildLog(jobs=options.jobs, resumed=len(resumed))
         running = _Running(workspace.journal, {**known.lines, **resumed}, known, options, Tally(on_progress, strata))
         screened = [
@@ -117,6 +124,7 @@ def build_strata(
         library = assemble(screened, running.lines, record["versions"])
         path = _write(workspace, library, log, running.traces)
         workspace.journal.discard()
+        logger.info("%s: published with %d records", path, len(library.records))
     return BuildResult(
         path=path,
         screened=screened,
@@ -142,10 +150,15 @@ def _ready(strata: Sequence[PlannedStratum]) -> tuple[list[PlannedStratum], str 
     notices = []
     for stratum in strata:
         check_feeder(stratum.plan.experiment)
-        plan, notice = _with_engine(stratum.plan)
+        plan, notice = _with_engine(_anchored(stratum.plan))
         ready.append(replace(stratum, plan=plan))
         notices.append(notice)
     return ready, next(filter(None, notices), None)
+
+
+def _anchored(plan: MeasurePlan) -> MeasurePlan:
+    """The plan with absolute paths: workers that start later may find the process in another folder."""
+    return plan if plan.specs_dir is None else replace(plan, specs_dir=plan.specs_dir.resolve())
 
 
 def _with_engine(plan: MeasurePlan) -> tuple[MeasurePlan, str | None]:
@@ -251,8 +264,9 @@ class _State:
 
 
 def _measure(stratum: PlannedStratum, options: BuildOptions, state: _State) -> None:
-    run = RunOptions(jobs=min(options.jobs, stratum.request.most_candidates), timeout_s=options.timeout_s)
-    for outcome in run_tasks(partial(measure_candidate, stratum.plan), state.waiting(), run):
+    jobs = min(options.jobs, stratum.request.most_candidates)
+    run = RunOptions(jobs=jobs, timeout_s=options.timeout_s, cluster=options.cluster)
+    for outcome in run_tasks(Measuring(stratum.plan, measure_candidate), state.waiting(), run):
         state.finish(outcome)
 
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from scenario_lib.errors import LibraryError
-from scenario_lib.library.files import BUILD_LOG, read_json, write_json
+from scenario_lib.library.files import BUILD_LOG, write_json
 
 
 @dataclass(slots=True)
@@ -57,23 +56,13 @@ def machine() -> dict[str, Any]:
 
 
 def _blas_kernels() -> list[str]:
-    """Kernels that the loaded BLAS libraries chose for this processor; empty if threadpoolctl is not installed."""
+    """Kernels that the loaded BLAS libraries say they chose; empty if none does, or without threadpoolctl."""
     if find_spec("threadpoolctl") is None:
         return []
     from threadpoolctl import threadpool_info
 
-    loaded = [library for library in threadpool_info() if library["user_api"] == "blas"]
-    return sorted({f"{library['internal_api']} {library.get('architecture')}" for library in loaded})
-
-
-def built_on(library: Path) -> dict[str, Any]:
-    """What a library's build log says of its machine; empty if there is no such log, or it cannot be read."""
-    try:
-        log = read_json(library / BUILD_LOG)
-    except LibraryError:
-        return {}
-    found = log.get("machine") if isinstance(log, dict) else None
-    return found if isinstance(found, dict) else {}
+    loaded = [library for library in threadpool_info() if library.get("architecture")]
+    return sorted({f"{library['internal_api']} {library['architecture']}" for library in loaded})
 
 
 def _now() -> str:

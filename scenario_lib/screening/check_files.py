@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -15,26 +15,22 @@ from scenario_lib.library.files import CANDIDATES, DIGESTS, FORMAT_VERSION, META
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.screening.findings import Cause, Finding, Grade
 
-_DAMAGED = (Cause.DAMAGED_FILE,)
 
+def damaged_files(library: ScenarioLibrary) -> dict[str, str]:
+    """What is wrong with each file that is not the one that was written, by its name; the build log may be any.
 
-def check_files(library: ScenarioLibrary) -> Iterator[Finding]:
-    """Compare every file but the build log with its digest; nothing to compare in a library without digests."""
+    A library without digests has nothing to compare.
+    """
     digests = library.contents.digests
     if not digests:
-        return
-    damaged = {
-        name: text for name in library.contents.files if (text := _damage(library.path / name, digests.get(name)))
-    }
-    for text in damaged.values():
-        yield Finding(Grade.DIFFERS, text, _DAMAGED)
+        return {}
+    files = library.contents.files
+    damaged = {name: text for name in files if (text := _damage(library.path / name, digests.get(name)))}
     # No digest covers the digests; but they can be written in one way only.
     written = "".join(json_lines({"format_version": FORMAT_VERSION, "sha256": digests}))
     if (library.path / DIGESTS).read_bytes() != written.encode():
-        yield Finding(Grade.DIFFERS, f"{library.path / DIGESTS}: is not the file that was written", _DAMAGED)
-    yield from _check_config(library)
-    if CANDIDATES not in damaged:  # what parses a table trusts it more than a damaged one deserves
-        yield from _check_candidates(library)
+        damaged[DIGESTS] = f"{library.path / DIGESTS}: is not the file that was written"
+    return damaged
 
 
 def _damage(file: Path, digest: str | None) -> str | None:
@@ -43,6 +39,16 @@ def _damage(file: Path, digest: str | None) -> str | None:
     if file_digest(file) != digest:
         return f"{file}: is not the file that was written (its digest differs)"
     return None
+
+
+def check_files(library: ScenarioLibrary, damaged: Mapping[str, str]) -> Iterator[Finding]:
+    """Report damaged files, and see that the others say the same of recipes and records."""
+    for text in damaged.values():
+        yield Finding(Grade.DIFFERS, text, (Cause.DAMAGED_FILE,))
+    if library.contents.digests:
+        yield from _check_config(library)
+        if CANDIDATES not in damaged:  # what parses a table trusts it more than a damaged one deserves
+            yield from _check_candidates(library)
 
 
 def _check_config(library: ScenarioLibrary) -> Iterator[Finding]:
@@ -64,7 +70,7 @@ def _check_candidates(library: ScenarioLibrary) -> Iterator[Finding]:
     try:
         rows = read_candidates(path)
     except LibraryError as error:
-        yield Finding(Grade.DIFFERS, str(error), _DAMAGED)
+        yield Finding(Grade.DIFFERS, str(error), (Cause.DAMAGED_FILE,))
         return
     recipes, seeds, accepted = (rows.column(name).to_pylist() for name in ("recipe", "seed", "accepted"))
     listed = Counter(compress(zip(recipes, seeds, strict=True), accepted))

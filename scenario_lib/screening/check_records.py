@@ -5,16 +5,15 @@ from what the record and its stored numbers say, and from whether numpy still dr
 """
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from scenario_lib.errors import LibraryError, ScenarioLibError
-from scenario_lib.feeders.canonical import file_digest
 from scenario_lib.feeders.experiment import DURATION_S
 from scenario_lib.library.files import METADATA
-from scenario_lib.library.inputs import inputs_digest
+from scenario_lib.library.inputs import RolloutInputs
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.screening.findings import Cause, Finding, Grade
@@ -27,13 +26,15 @@ class Circumstances:
 
     Attributes:
         elsewhere: Causes outside the library: numpy's random stream, versions.
-        edited_recipes: Recipes that are not what their identifiers say.
         damaged: Names of files that are not the ones that were written.
+        edited_recipes: Recipes that are not what their identifiers say.
+        inputs: What rollouts read, by recipe.
     """
 
     elsewhere: tuple[Cause, ...]
-    edited_recipes: frozenset[str]
     damaged: frozenset[str]
+    edited_recipes: frozenset[str]
+    inputs: Mapping[str, RolloutInputs]
 
     @property
     def of_draws(self) -> tuple[Cause, ...]:
@@ -43,15 +44,6 @@ class Circumstances:
     def of_file(self, name: str) -> tuple[Cause, ...]:
         """Why something in a file is not what its record's digest says."""
         return (Cause.DAMAGED_FILE if name in self.damaged else Cause.EDITED_RECORD,)
-
-
-def circumstances(library: ScenarioLibrary, elsewhere: tuple[Cause, ...]) -> Circumstances:
-    """The circumstances of one library."""
-    recipes = frozenset(name for name, recipe in library.recipes.items() if name and recipe.id != name)
-    digests = library.contents.digests
-    files = {name: library.path / name for name in digests}
-    damaged = {name for name, path in files.items() if not path.is_file() or file_digest(path) != digests[name]}
-    return Circumstances(elsewhere, recipes, frozenset(damaged))
 
 
 def check_records(library: ScenarioLibrary, around: Circumstances) -> Iterator[Finding]:
@@ -68,10 +60,10 @@ def _check_inputs(library: ScenarioLibrary, record: ScenarioRecord, around: Circ
     proof = record.proof
     if proof is None:
         return
-    recipe, has_training = library.recipe_of(record), record.training_overlay is not None
+    inputs, has_training = around.inputs[proof.recipe], record.training_overlay is not None
     try:
         engine_from_label(proof.engine)
-        same = inputs_digest(recipe, proof.engine, proof.scenario_digest, has_training) == proof.inputs_digest
+        same = inputs.digest(proof.engine, proof.scenario_digest, has_training) == proof.inputs_digest
     except ScenarioLibError:
         same = False
     if not same:

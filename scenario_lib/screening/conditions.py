@@ -13,11 +13,12 @@ from scenario_lib.feeders.canonical import canonical_json, first_difference
 from scenario_lib.feeders.circuit_files import circuit_digest
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.origin import built_on
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.versions import versions
 from scenario_lib.scenario.canary import moved_draws
-from scenario_lib.screening.build_log import built_on, machine
+from scenario_lib.screening.build_log import machine
 from scenario_lib.screening.findings import Cause, Finding, Grade, all_causes
 from scenario_lib.simulation.assets import assets_digest
 from scenario_lib.simulation.training_trace import training_trace_recipe
@@ -27,10 +28,15 @@ _OF_PROCESSOR = ("cpu_features", "blas")
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Notes on what differs, for the library as a whole and by recipe."""
+    """What differs, for the library as a whole and by recipe.
+
+    Attributes:
+        known: Whether versions and processor of the build are known; if not, more than this may differ.
+    """
 
     common: tuple[Finding, ...]
     by_recipe: Mapping[str, tuple[Finding, ...]]
+    known: bool
 
     @property
     def notes(self) -> tuple[Finding, ...]:
@@ -40,12 +46,13 @@ class Conditions:
     def causes(self, record: ScenarioRecord) -> tuple[Cause, ...]:
         """What may make the rollouts of a record differ; one without a training job reads no training trace.
 
-        EDITED_RECORD if nothing does: then the record was changed together with its digests.
+        EDITED_RECORD if nothing does, and nothing is unknown: then it was changed together with its digests.
         """
         data = self.by_recipe["" if record.proof is None else record.proof.recipe]
         found = all_causes((*data, *self.common))
         unread = {Cause.EXPERIMENT} if record.training_overlay else {Cause.EXPERIMENT, Cause.TRAINING_TRACE}
-        return tuple(cause for cause in found if cause not in unread) or (Cause.EDITED_RECORD,)
+        named = tuple(cause for cause in found if cause not in unread)
+        return named or ((Cause.EDITED_RECORD,) if self.known else ())
 
 
 def compare_conditions(
@@ -58,9 +65,10 @@ def compare_conditions(
         sources: What is here under the name of each recipe's experiment.
         specs_dir: Spec cache here; None means the shipped one.
     """
-    common = (*stream_notes(library), *version_notes(library), *_processor_notes(library))
+    built = built_on(library.path)
+    common = (*stream_notes(library), *version_notes(library), *_processor_notes(built))
     by_recipe = {name: tuple(_data_notes(recipe, sources[name], specs_dir)) for name, recipe in library.recipes.items()}
-    return Conditions(common, by_recipe)
+    return Conditions(common, by_recipe, bool(library.contents.versions) and "cpu_features" in built)
 
 
 def stream_notes(library: ScenarioLibrary) -> Iterator[Finding]:
@@ -84,9 +92,9 @@ def version_notes(library: ScenarioLibrary) -> Iterator[Finding]:
         yield Finding(Grade.HELD, message, (Cause.VERSIONS,))
 
 
-def _processor_notes(library: ScenarioLibrary) -> Iterator[Finding]:
+def _processor_notes(built: Mapping[str, Any]) -> Iterator[Finding]:
     """Equal traces are promised for equal processor features only; a log that is not there says nothing."""
-    built, here = built_on(library.path), machine()
+    here = machine()
     for name in _OF_PROCESSOR:
         if name in built and built[name] != here[name]:
             text = f"{name} here: {_listed(here[name])}; where the library was built: {_listed(built[name])}"

@@ -5,6 +5,7 @@ candidate, `traces/` the penalty traces of those that may be accepted. Traces ar
 line has their digests; a torn last line, or traces unlike their digest, are as if the candidate had not finished.
 """
 
+import io
 import json
 import os
 import shutil
@@ -19,7 +20,7 @@ from scenario_lib.errors import BuildRefusedError, LibraryError
 from scenario_lib.feeders.canonical import canonical_json, first_difference
 from scenario_lib.feeders.checks import STRICT
 from scenario_lib.feeders.parsing import parse_as
-from scenario_lib.library.files import parse_json, read_json, replacing, write_json
+from scenario_lib.library.files import parse_json, read_json, replacing, write_json, writing
 from scenario_lib.library.traces import Array, trace_digest
 from scenario_lib.screening.measure import Candidate, Measured
 
@@ -81,9 +82,13 @@ class Journal:
             baseline, ofo = candidate.traces
             digests = (trace_digest(baseline), trace_digest(ofo))
             with replacing(self._trace_path(candidate.measured.seed)) as stream:
-                np.lib.format.write_array(stream, candidate.traces, allow_pickle=False)
+                # By way of memory: to a file numpy writes by itself, and cannot say why that failed.
+                content = io.BytesIO()
+                np.lib.format.write_array(content, candidate.traces, allow_pickle=False)
+                stream.write(content.getbuffer())
         line = JournalLine(candidate.measured, digests, seconds)
-        with (self.folder / _LINES).open("a", encoding="utf-8") as stream:
+        path = self.folder / _LINES
+        with writing(path), path.open("a", encoding="utf-8") as stream:
             stream.write(canonical_json(asdict(line)) + "\n")
             stream.flush()
             os.fsync(stream.fileno())

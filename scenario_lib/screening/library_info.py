@@ -12,10 +12,10 @@ from scenario_lib.library.candidates import read_candidates
 from scenario_lib.library.columns import column_of, kinds_of
 from scenario_lib.library.contents import LibraryContents, read_contents
 from scenario_lib.library.files import CANDIDATES
+from scenario_lib.library.origin import built_on
+from scenario_lib.library.recipe import Recipe
 from scenario_lib.screening.criteria import KINDS
-
-Spread = tuple[float, float, float]
-"""Lowest value, median, highest value."""
+from scenario_lib.screening.readable import Spread, plain_figure, spread_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,8 @@ class LibraryInfo:
         strata: The same for each recipe; empty for a library of one.
         reasons: Candidates by verdict; empty for a library without a candidates table.
         recovery, integral_pu_s, window_s: Spread over the records; None for an empty library.
+        data: Digests of what the rollouts of each recipe read.
+        cpu_features: Of the processor that built it; empty if the build log does not say.
     """
 
     path: Path
@@ -68,6 +70,8 @@ class LibraryInfo:
     strata: tuple[StratumInfo, ...]
     screening: dict[str, float]
     versions: dict[str, str]
+    data: dict[str, dict[str, str]]
+    cpu_features: tuple[str, ...]
     verifiable: bool
     reproducible: bool
 
@@ -88,17 +92,23 @@ class LibraryInfo:
         lines += [f"stratum             {stratum.line}" for stratum in self.strata]
         for label, spread, unit in (
             ("recovery by OFO", self.recovery, ""),
-            ("baseline integral", self.integral_pu_s, " pu s"),
-            ("control window", self.window_s, " s"),
+            ("baseline integral", self.integral_pu_s, "pu s"),
+            ("control window", self.window_s, "s"),
         ):
             if spread:
-                low, middle, high = spread
-                lines.append(f"{label:20}min {low:.3g}, median {middle:.3g}, max {high:.4g}{unit}")
+                lines.append(f"{label:20}{spread_text(spread, unit)}")
         if self.screening:
-            lines.append(f"screening           {', '.join(f'{n} {v:g}' for n, v in self.screening.items())}")
+            lines.append(
+                f"screening           {', '.join(f'{n} {plain_figure(v)}' for n, v in self.screening.items())}"
+            )
         if self.versions:
             lines.append(f"built with          {', '.join(f'{n} {v}' for n, v in self.versions.items())}")
+        if self.cpu_features:
+            lines.append(f"processor features  {', '.join(self.cpu_features)}")
         lines.append(f"recipes             {', '.join(self.recipes) or 'not stated'}")
+        for recipe, digests in self.data.items():
+            shown = ", ".join(f"{name} {digest[:12]}" for name, digest in digests.items())
+            lines.append(f"data of recipe      {recipe}: {shown}")
         if not self.verifiable:
             lines.append("note                no digests: written by openg2g's example, replays cannot be proven equal")
         if not self.reproducible:
@@ -129,9 +139,18 @@ def library_info(path: Path) -> LibraryInfo:
         strata=_strata(contents, rows),
         screening=contents.screening,
         versions=contents.versions,
+        data={name: _data(recipe) for name, recipe in contents.recipes.items() if name},
+        cpu_features=tuple(map(str, built_on(path).get("cpu_features", ()))),
         verifiable=bool(contents.digests),
         reproducible=contents.reproducible,
     )
+
+
+def _data(recipe: Recipe) -> dict[str, str]:
+    data = recipe.data
+    if data is None:
+        return {}
+    return {"circuit": data.circuit, "models": data.models, "training trace": data.training_trace}
 
 
 def _rows(path: Path, contents: LibraryContents) -> list[dict[str, Any]]:

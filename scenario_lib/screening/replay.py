@@ -18,8 +18,10 @@ from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.traces import Array
 from scenario_lib.metrics.voltage import VoltageMeasures
 from scenario_lib.screening.conditions import compare_conditions
-from scenario_lib.screening.criteria import Reason, ScreeningCriteria, judge, recovery_frac
+from scenario_lib.screening.criteria import ScreeningCriteria, recovery_frac
+from scenario_lib.screening.engine_comparison import Replayed, compare_engines, count_decisions
 from scenario_lib.screening.findings import Finding, Grade
+from scenario_lib.simulation.agreement import compare_ofo, compare_rollouts
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import (
     COMPILED,
@@ -33,9 +35,6 @@ from scenario_lib.simulation.engines import (
 
 TOLERANCE_PU2 = 1e-10
 """Largest difference of a penalty (pu^2) that counts as equal within tolerance: what two processors may differ by."""
-
-ENGINE_TOLERANCE = 1e-5
-"""Largest difference of an integral between the engines, relative or in pu s."""
 
 _FIGURE_TOLERANCE = 1e-9
 
@@ -80,16 +79,19 @@ def check_replays(library: ScenarioLibrary, records: list[ScenarioRecord], optio
     _prepare_engines(records, experiments, options)
     replay = partial(_replay_record, _Replay(library, experiments, options))
     outcomes = run_tasks(replay, [record.index for record in records], options.run)
+    found: list[Finding] = []
     for outcome in sorted(outcomes, key=lambda outcome: outcome.task):
         record = library[outcome.task]
         if outcome.failure is not None:
             # A timeout or a dead worker says nothing about the library.
             grade = Grade.DIFFERS if outcome.failure.code == ERROR else Grade.NOT_VERIFIABLE
             text = f"{library.path}: replay of seed {record.seed} failed: {outcome.failure.message}"
-            yield Finding(grade, text, record=record.index)
+            found.append(Finding(grade, text, record=record.index))
         for finding in outcome.result or ():
             causes = conditions.causes(record) if options.engine in (None, _own_engine(record)) else ()
-            yield replace(finding, causes=causes, record=record.index)
+            found.append(replace(finding, causes=causes, record=record.index))
+    yield from found
+    yield from count_decisions(found)
 
 
 def _prepare_engines(records: list[ScenarioRecord], experiments: dict[str, Experiment], options: ReplayOptions) -> None:
@@ -118,9 +120,14 @@ def _replay_record(replay: _Replay, index: int) -> list[Finding]:
     if asked == own:
         return _compare_exactly(record, baseline, ofo)
     screened = simulator(scenario, experiment, assets, own).run("ofo")
+    rollouts = {asked: ofo.rollout, own: screened.rollout}
+    if rollouts.keys() == {Engine(), Engine(REFERENCE)}:
+        agreement = compare_ofo(scenario, experiment, assets, rollouts[Engine()], rollouts[Engine(REFERENCE)])
+    else:
+        agreement = compare_rollouts(*rollouts.values())
     screening = replay.library.contents.screening_of("" if record.proof is None else record.proof.recipe)
     criteria = ScreeningCriteria(**screening)  # type: ignore[arg-type]
-    return [_compare_engines(record, (baseline, ofo), screened, criteria)]
+    return [compare_engines(record, Replayed(baseline, ofo, agreement), criteria, experiment.limits)]
 
 
 def _compare_exactly(record: ScenarioRecord, baseline: Simulated, ofo: Simulated) -> list[Finding]:
@@ -163,32 +170,3 @@ def _compare_figures(record: ScenarioRecord, baseline: VoltageMeasures, ofo: Vol
         stored = getattr(record, name)
         if not math.isclose(value, stored, rel_tol=_FIGURE_TOLERANCE, abs_tol=_FIGURE_TOLERANCE):
             yield Finding(Grade.DIFFERS, f"seed {record.seed}: {name} is {stored!r}, replayed it is {value!r}")
-
-
-def _compare_engines(
-    record: ScenarioRecord, replayed: tuple[Simulated, Simulated], screened: Simulated, criteria: ScreeningCriteria
-) -> Finding:
-    """One sentence on how far the other engine agrees; within tolerance if decisions and verdict are equal."""
-    baseline, ofo = replayed
-    apart = np.flatnonzero(np.any(ofo.rollout.batch_sizes != screened.rollout.batch_sizes, axis=1))
-    penalty = max(
-        float(np.max(np.abs(baseline.penalties - record.baseline_voltage_pen_per_step))),
-        float(np.max(np.abs(ofo.penalties - record.ofo_voltage_pen_per_step))),
-    )
-    integrals = (
-        (baseline.measures.integral_pu_s, record.baseline_integral),
-        (ofo.measures.integral_pu_s, record.ofo_integral),
-    )
-    integral = max(abs(a - b) for a, b in integrals)
-    accepted = judge(baseline.measures, ofo.measures, criteria) is Reason.ACCEPTED
-    agrees = (
-        len(apart) == 0
-        and accepted
-        and all(math.isclose(a, b, rel_tol=ENGINE_TOLERANCE, abs_tol=ENGINE_TOLERANCE) for a, b in integrals)
-    )
-    decisions = "equal" if len(apart) == 0 else f"different from second {apart[0]} on"
-    return Finding(
-        Grade.WITHIN_TOLERANCE if agrees else Grade.DIFFERS,
-        f"seed {record.seed}: batch decisions {decisions}; largest difference of a penalty {penalty:.3g} pu^2, of an "
-        f"integral {integral:.3g} pu s; verdict {'equal' if accepted else 'different'}",
-    )

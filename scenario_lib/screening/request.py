@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from scenario_lib.errors import InvalidSettingError
+from scenario_lib.execution.options import Cluster
 from scenario_lib.feeders.checks import STRICT, refuse, require_count, require_distinct, require_positive
 from scenario_lib.screening.criteria import KINDS
 
@@ -153,6 +154,7 @@ class BuildOptions:
         timeout_s: Longest time for one candidate (s); None means no limit.
         resume: Continue an unfinished build, if there is one.
         overwrite: Replace an existing library, or discard an unfinished build.
+        cluster: Measure candidates there; None means in worker processes of this machine.
     """
 
     out: Path
@@ -160,6 +162,7 @@ class BuildOptions:
     timeout_s: float | None = None
     resume: bool = False
     overwrite: bool = False
+    cluster: Cluster | None = None
 
     def __post_init__(self) -> None:
         require_count("jobs", self.jobs, 1)

@@ -13,13 +13,13 @@ from typing import Any
 from scenario_lib.errors import BuildRefusedError
 from scenario_lib.feeders.canonical import first_difference
 from scenario_lib.library.contents import read_contents
+from scenario_lib.library.origin import write_origin
 from scenario_lib.library.place import new_library
 from scenario_lib.library.recipe import located_experiment
 from scenario_lib.library.versions import versions
 from scenario_lib.library.writer import write_library
 from scenario_lib.screening.assemble import assemble
 from scenario_lib.screening.build import BuildResult, ProgressHook, build_strata
-from scenario_lib.screening.build_log import BuildLog
 from scenario_lib.screening.criteria import Reason
 from scenario_lib.screening.planned import Screened
 from scenario_lib.screening.provenance import recipe_of
@@ -116,7 +116,7 @@ def _write(path: Path, stored: list[StoredStratum], screened: list[Screened], ou
     library = assemble(screened, known.lines, read_contents(path.resolve()).versions)
     with new_library(out, overwrite) as folder:
         write_library(folder, library, (known.traces(record.fields.seed) for record in library.records))
-        BuildLog().write(folder)
+        write_origin(folder, [path.resolve()], {"command": "select"})
 
 
 def run_selection(

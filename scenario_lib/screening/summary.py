@@ -1,11 +1,13 @@
-"""What a build did, on one screen."""
+"""What a build did, on one screen or as plain values."""
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 
 from scenario_lib.screening.build import BuildResult
 from scenario_lib.screening.criteria import recovery_frac
+from scenario_lib.screening.readable import Spread, spread_text
 
 
 def summary_lines(result: BuildResult, wall_s: float) -> list[str]:
@@ -22,11 +24,11 @@ def summary_lines(result: BuildResult, wall_s: float) -> list[str]:
         found = Counter(str(choice.kind) for choice in part.chosen if choice.accepted)
         counts = _counts(found) or "none"
         lines.append(f"stratum             {part.stratum.name}: {counts} of {len(part.chosen)} candidates")
-    figures = [(c.measured.baseline, c.measured.ofo) for c in accepted]
-    pairs = [(baseline, ofo) for baseline, ofo in figures if baseline and ofo]
-    if pairs:
-        lines.append("recovery by OFO     " + _spread([recovery_frac(*pair) for pair in pairs], ""))
-        lines.append("baseline integral   " + _spread([baseline.integral_pu_s for baseline, _ in pairs], " pu s"))
+    spreads = _spreads(result)
+    if spreads:
+        recovery, integral_pu_s = spreads
+        lines.append(f"recovery by OFO     {spread_text(recovery)}")
+        lines.append(f"baseline integral   {spread_text(integral_pu_s, 'pu s')}")
     measured_now = len(result.log.seconds_by_seed) - result.log.resumed
     lines.append(
         f"time                {wall_s:.1f} s with {result.log.jobs} worker(s); {result.log.mean_seconds:.2f} s a "
@@ -42,10 +44,40 @@ def summary_lines(result: BuildResult, wall_s: float) -> list[str]:
     return lines
 
 
+def summary_facts(result: BuildResult, wall_s: float) -> dict[str, Any]:
+    """The summary of a build as plain values; spreads are lowest, median and highest."""
+    recovery, integral_pu_s = _spreads(result) or (None, None)
+    return {
+        "path": str(result.path),
+        "candidates": len(result.chosen),
+        "accepted": len(result.accepted),
+        "kinds": dict(Counter(choice.kind for choice in result.accepted)),
+        "reasons": dict(Counter(str(choice.reason) for choice in result.chosen)),
+        "recovery": recovery,
+        "integral_pu_s": integral_pu_s,
+        "failed_seeds": [choice.measured.seed for choice in result.failed],
+        "shortfalls": result.shortfalls,
+        "kept_existing": result.kept_existing,
+        "notice": result.notice,
+        "jobs": result.log.jobs,
+        "resumed": result.log.resumed,
+        "wall_s": wall_s,
+    }
+
+
+def _spreads(result: BuildResult) -> tuple[Spread, Spread] | None:
+    """Recovery and baseline integral (pu s) over the accepted; None without any."""
+    figures = [(chosen.measured.baseline, chosen.measured.ofo) for chosen in result.accepted]
+    pairs = [(baseline, ofo) for baseline, ofo in figures if baseline and ofo]
+    if not pairs:
+        return None
+    return _spread([recovery_frac(*pair) for pair in pairs]), _spread([first.integral_pu_s for first, _ in pairs])
+
+
 def _counts(counter: Counter[str | None] | Counter[str]) -> str:
     return ", ".join(f"{count} {name}" for name, count in sorted(counter.items(), key=lambda item: -item[1]))
 
 
-def _spread(values: list[float], unit: str) -> str:
+def _spread(values: list[float]) -> Spread:
     low, middle, high = np.quantile(values, [0.0, 0.5, 1.0])
-    return f"min {low:.3g}, median {middle:.3g}, max {high:.3g}{unit}"
+    return float(low), float(middle), float(high)

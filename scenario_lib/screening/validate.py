@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scenario_lib.library.files import METADATA
+from scenario_lib.library.inputs import RolloutInputs
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.view import spread_records
-from scenario_lib.screening.check_files import check_files
-from scenario_lib.screening.check_records import check_records, circumstances
+from scenario_lib.screening.check_files import check_files, damaged_files
+from scenario_lib.screening.check_records import Circumstances, check_records
 from scenario_lib.screening.conditions import stream_notes, version_notes
 from scenario_lib.screening.findings import Cause, Finding, Grade, RecordVerdict, all_causes, worst
 from scenario_lib.screening.replay import ReplayOptions, check_replays
@@ -24,16 +25,16 @@ class ValidationReport:
     Attributes:
         records: Records in the library.
         replayed: Records whose rollouts were run again.
-        from_numbers: Scenarios were made of stored numbers; nothing was drawn.
         verdicts: One per record, in their order.
+        from_numbers: Scenarios were made of stored numbers; nothing was drawn.
     """
 
     path: Path
     records: int
     replayed: int
-    from_numbers: bool
     findings: tuple[Finding, ...]
-    verdicts: tuple[RecordVerdict, ...]
+    verdicts: tuple[RecordVerdict, ...] = ()
+    from_numbers: bool = False
 
     @property
     def grade(self) -> Grade:
@@ -66,17 +67,20 @@ def validate_library(path: Path, options: ReplayOptions) -> ValidationReport:
         path=library.path,
         records=len(library),
         replayed=len(replayed),
-        from_numbers=options.from_numbers,
         findings=tuple(findings),
         verdicts=_verdicts(library, replayed, findings),
+        from_numbers=options.from_numbers,
     )
 
 
 def _check_without_rollouts(library: ScenarioLibrary) -> list[Finding]:
     """Findings on files and records; notes on numpy and versions before them where they may explain something."""
     stream, versions = tuple(stream_notes(library)), tuple(version_notes(library))
-    around = circumstances(library, all_causes((*stream, *versions)))
-    found = [*check_files(library), *check_records(library, around)]
+    damaged = damaged_files(library)
+    edited = frozenset(name for name, recipe in library.recipes.items() if name and recipe.id != name)
+    inputs = {name: RolloutInputs(recipe) for name, recipe in library.recipes.items()}
+    around = Circumstances(all_causes((*stream, *versions)), frozenset(damaged), edited, inputs)
+    found = [*check_files(library, damaged), *check_records(library, around)]
     return [*stream, *versions, *found] if found else found
 
 

@@ -1,6 +1,6 @@
 """What rollouts need beyond the scenario: power templates, latency fits, logistic fits, the training trace.
 
-Read from a spec cache in openg2g's layout (the shipped synthetic one, or a user's own), once per process.
+Read from a spec cache in openg2g's layout (`spec_folders` says which), once per process.
 """
 
 import functools
@@ -15,9 +15,9 @@ from openg2g.datacenter.workloads.inference import InferenceData
 from openg2g.datacenter.workloads.training import TrainingTrace
 
 from scenario_lib.errors import DataFileError, MissingDataError
-from scenario_lib.feeders.data_files import data_dir
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.models import ModelSpec
+from scenario_lib.simulation.spec_folders import opened_specs
 from scenario_lib.simulation.training_trace import make_training_trace
 
 _DIGESTED_FILES = ("trace.csv", "itl_fit.json", "logistic_fit.json")
@@ -44,14 +44,6 @@ def openg2g_spec(spec: ModelSpec) -> InferenceModelSpec:
     return InferenceModelSpec(model_label=fields.pop("label"), **fields)
 
 
-def specs_folder(specs_dir: str | Path | None) -> Path:
-    """The spec cache to read: the given one, or the shipped synthetic one."""
-    folder = data_dir() / "specs" if specs_dir is None else Path(specs_dir).resolve()
-    if not folder.is_dir():
-        raise MissingDataError(f"{folder}: no such directory; --specs-dir expects a spec cache in openg2g's layout")
-    return folder
-
-
 def load_assets(experiment: Experiment, specs_dir: str | Path | None = None) -> Assets:
     """Data of the experiment's models, cached in this process.
 
@@ -59,11 +51,17 @@ def load_assets(experiment: Experiment, specs_dir: str | Path | None = None) -> 
         MissingDataError: No cache directory, or none for one of the models.
         DataFileError: A file of the cache cannot be read, or lacks a feasible batch size.
     """
-    return _load(experiment.models, specs_folder(specs_dir), experiment.datacenter.template_duration_s)
+    given = None if specs_dir is None else Path(specs_dir).resolve()
+    return _load(experiment.models, given, experiment.datacenter.template_duration_s)
 
 
 @functools.lru_cache(maxsize=4)
-def _load(models: tuple[ModelSpec, ...], folder: Path, duration_s: float) -> Assets:
+def _load(models: tuple[ModelSpec, ...], specs_dir: Path | None, duration_s: float) -> Assets:
+    with opened_specs(models, specs_dir) as folder:
+        return _checked(models, folder, duration_s)
+
+
+def _checked(models: tuple[ModelSpec, ...], folder: Path, duration_s: float) -> Assets:
     for spec in models:
         _require_files(folder, spec)
     try:
@@ -134,13 +132,22 @@ def _require_figures(folder: Path, spec: ModelSpec, inference: InferenceData, lo
             raise DataFileError(f"{place / 'logistic_fit.json'}: {name} is {fit}; expected finite L, x0, k and b0")
 
 
-def assets_digest(models: tuple[ModelSpec, ...], specs_dir: str | Path | None = None) -> str:
-    """SHA-256 over the cache files that rollouts of these models read, manifests apart (they carry dates)."""
-    folder = specs_folder(specs_dir)
-    digest = hashlib.sha256()
+def assets_files(models: tuple[ModelSpec, ...], folder: Path) -> list[Path]:
+    """The files of a spec cache that rollouts of these models read.
+
+    Raises:
+        MissingDataError: One of them is not there.
+    """
     for spec in models:
         _require_files(folder, spec)
-        for name in _DIGESTED_FILES:
-            digest.update(f"{spec.cache_hash()}/{name}\n".encode())
-            digest.update(hashlib.sha256((folder / spec.cache_hash() / name).read_bytes()).digest())
+    return [folder / spec.cache_hash() / name for spec in models for name in _DIGESTED_FILES]
+
+
+def assets_digest(models: tuple[ModelSpec, ...], specs_dir: str | Path | None = None) -> str:
+    """SHA-256 over the cache files that rollouts of these models read, manifests apart (they carry dates)."""
+    digest = hashlib.sha256()
+    with opened_specs(models, specs_dir) as folder:
+        for path in assets_files(models, folder):
+            digest.update(f"{path.relative_to(folder).as_posix()}\n".encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()

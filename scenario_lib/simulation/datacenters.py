@@ -65,7 +65,7 @@ def _build(
             inference_data=assets.inference.filter_models(specs),
             replica_schedules={model.label: _schedule(model) for model in site.models},
             initial_batch_sizes={model.label: model.initial_batch_size for model in site.models},
-            training=_training(job, assets),
+            training=training_schedule(job, assets),
         ),
         name=site.name,
         dt_s=dt_s,
@@ -84,7 +84,8 @@ def _schedule(model: ModelDeployment) -> ReplicaSchedule:
     return schedule
 
 
-def _training(job: TrainingJob | None, assets: Assets) -> TrainingSchedule:
+def training_schedule(job: TrainingJob | None, assets: Assets) -> TrainingSchedule:
+    """When openg2g's training job runs and at which power; empty without a job."""
     if job is None or job.n_gpus == 0:
         return TrainingSchedule()
     run = TrainingRun(n_gpus=job.n_gpus, trace=assets.training_trace, target_peak_W_per_gpu=job.target_peak_w_per_gpu)

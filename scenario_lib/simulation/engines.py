@@ -19,9 +19,6 @@ COMPILED, REFERENCE = "compiled", "reference"
 ENGINES = (COMPILED, REFERENCE)
 TOLERANCES = ("opendss", "accurate")
 
-COMPILED_POLICIES = ("none", "ofo")
-"""Policies that the compiled engine has; all others run on the reference engine."""
-
 
 @dataclass(frozen=True, slots=True)
 class Engine:
@@ -81,7 +78,7 @@ class Simulator(Protocol):
 
         Raises:
             PowerFlowError: The power flow did not converge; the error has the second.
-            NotModelledError: The compiled engine does not have the policy.
+            UnknownNameError: No policy of that name.
         """
         ...
 

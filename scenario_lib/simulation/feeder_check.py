@@ -20,16 +20,25 @@ def check_feeder(experiment: Experiment) -> None:
     Raises:
         DataFileError: Naming the circuit file and everything that does not fit.
     """
+    faults = feeder_faults(experiment)
+    if faults:
+        raise DataFileError(f"{experiment.feeder.circuit}: {'; '.join(faults)}; correct the experiment or the circuit")
+
+
+def feeder_faults(experiment: Experiment) -> list[str]:
+    """Everything of the experiment that does not fit its circuit.
+
+    Raises:
+        DataFileError: OpenDSS cannot compile the circuit.
+    """
     with working_directory_kept():
         dss.Basic.ClearAll()
         try:
             dss.Text.Command(f'Compile "{experiment.feeder.circuit}"')
             dss.Text.Command("MakeBusList")  # a circuit that does not calculate voltage bases has none yet
-            faults = list(_faults(experiment))
+            return list(_faults(experiment))
         except DSSException as error:
             raise DataFileError(f"{experiment.feeder.circuit}: OpenDSS cannot compile it: {error}") from None
-    if faults:
-        raise DataFileError(f"{experiment.feeder.circuit}: {'; '.join(faults)}; correct the experiment or the circuit")
 
 
 def _faults(experiment: Experiment) -> Iterator[str]:

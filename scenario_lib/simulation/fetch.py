@@ -1,5 +1,6 @@
 """Obtain measured power traces, latency and fits of ML.ENERGY Benchmark v3, through openg2g's own loader."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from openg2g.controller.ofo import LogisticModelStore
@@ -7,14 +8,14 @@ from openg2g.datacenter.workloads.inference import InferenceData
 
 from scenario_lib.errors import MissingDataError
 from scenario_lib.execution.tasks import one_line
-from scenario_lib.feeders.models import shipped_models
+from scenario_lib.feeders.models import ModelSpec
 from scenario_lib.simulation.assets import openg2g_spec
 
 _DATA_SET = "ml-energy/benchmark-v3"
 
 
-def fetch_measured_specs(out: Path, mlenergy_data_dir: Path | None = None) -> None:
-    """Write the spec cache of the shipped models from measurements; models already there are kept.
+def fetch_measured_specs(out: Path, models: Sequence[ModelSpec], mlenergy_data_dir: Path | None = None) -> None:
+    """Write the spec cache of these models from measurements; models already there are kept.
 
     Args:
         out: Directory of the cache.
@@ -23,7 +24,7 @@ def fetch_measured_specs(out: Path, mlenergy_data_dir: Path | None = None) -> No
     Raises:
         MissingDataError: The data could not be obtained; the message says what to do.
     """
-    specs = tuple(openg2g_spec(model.spec) for model in shipped_models())
+    specs = tuple(openg2g_spec(spec) for spec in models)
     try:
         InferenceData.ensure(out, specs, mlenergy_data_dir=mlenergy_data_dir)
         LogisticModelStore.ensure(out, specs, mlenergy_data_dir=mlenergy_data_dir)

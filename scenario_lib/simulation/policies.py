@@ -60,17 +60,21 @@ def _ofo(
     )
 
 
+def rule_based_config(experiment: Experiment) -> RuleBasedConfig:
+    """openg2g's rule with its own tuning, on the experiment's limits."""
+    return RuleBasedConfig(v_min=experiment.limits.v_min_pu, v_max=experiment.limits.v_max_pu)
+
+
 def _rule_based(
     site: Site, datacenter: ScenarioDatacenter, grid: ScenarioGrid, experiment: Experiment, assets: Assets
 ) -> Controller:
     del assets  # it decides from voltages and latency alone
-    limits = experiment.limits
     zone = experiment.feeder.zones.get(site.name)
     return RuleBasedBatchSizeController(
         tuple(openg2g_spec(spec) for spec in experiment.site_models(site)),
         datacenter=datacenter,
         grid=grid,
-        config=RuleBasedConfig(v_min=limits.v_min_pu, v_max=limits.v_max_pu),
+        config=rule_based_config(experiment),
         exclude_buses=experiment.feeder.exclude_buses,
         zone_buses=zone,
         initial_batch_sizes={model.label: model.initial_batch_size for model in site.models},

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from openg2g.coordinator import Coordinator
 
 from scenario_lib.feeders.experiment import DURATION_S, Experiment
+from scenario_lib.html_table import html_table
 from scenario_lib.scenario.curves import Array
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.simulation.assets import Assets
@@ -44,6 +45,20 @@ class Rollout:
     batch_sizes: NDArray[np.int64]
     active_replicas: NDArray[np.int64]
     itl_s: Array
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        seconds, n_bus_phases = self.voltages_pu.shape
+        facts = {
+            "seconds": seconds,
+            "bus-phases": n_bus_phases,
+            "sites": ", ".join(self.site_names),
+            "models": ", ".join(label for _, label in self.model_labels),
+            "voltages": f"{self.voltages_pu.min():.4f} to {self.voltages_pu.max():.4f} pu",
+            "mean power": f"{self.power_w.sum(axis=(1, 2)).mean() / 1e3:,.0f} kW",
+            "batch sizes": f"{self.batch_sizes.min()} to {self.batch_sizes.max()}",
+        }
+        return html_table(f"Rollout, policy {self.policy}", facts)
 
 
 @dataclass(frozen=True, slots=True)

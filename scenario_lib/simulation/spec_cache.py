@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from scenario_lib.errors import BuildRefusedError, InvalidSettingError
-from scenario_lib.feeders.models import ModelData, ModelSpec
+from scenario_lib.feeders.models import ModelData
 from scenario_lib.simulation.power_traces import (
     GENERATOR_VERSION,
     POWER_DECIMALS,
@@ -97,7 +97,7 @@ def _write_model(folder: Path, model: ModelData, seed: int) -> None:
         folder / "itl_fit.json", {"schema": "itl_fit.lognormal_mixture_2", "model_label": label, "per_batch": mixtures}
     )
     _write_json(folder / "logistic_fit.json", {"schema": "logistic_v1", "model_label": label, **asdict(model.logistic)})
-    _write_json(folder / "_manifest.json", _manifest(model.spec, seed))
+    _write_json(folder / "_manifest.json", _manifest(model, seed))
 
 
 def _trace_csv(model: ModelData, seed: int) -> str:
@@ -110,25 +110,39 @@ def _trace_csv(model: ModelData, seed: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _manifest(spec: ModelSpec, seed: int) -> dict[str, object]:
-    fields = asdict(spec)
+def _manifest(model: ModelData, seed: int) -> dict[str, object]:
+    fields = asdict(model.spec)
     return {
         "schema_version": _SCHEMA_VERSION,
-        "spec_hash": spec.cache_hash(),
+        "spec_hash": model.spec.cache_hash(),
         "spec": {"model_label": fields.pop("label"), **fields},
         "openg2g_version": _OPENG2G_VERSION,
         "mlenergy_data_version": "not used: the power traces are synthetic",
         "synthetic": True,
-        "description": (
-            "The power traces are synthetic: made to have the statistics of measured ones, which are not included. "
-            "Latency mixtures and logistic fits are those of the measurements."
-        ),
-        "source": "ML.ENERGY Benchmark v3, as compiled by openg2g 0.1",
+        **_origin(model),
         "licence": "Apache-2.0",
         "generator": "scenario_lib.simulation.power_traces",
         "generator_version": GENERATOR_VERSION,
         "generator_seed": seed,
         "samples_per_trace": POWER_TRACE_SAMPLES,
+    }
+
+
+def _origin(model: ModelData) -> dict[str, object]:
+    if model.power_shape_of is None:
+        return {
+            "description": (
+                "The power traces are synthetic: made to have the statistics of measured ones, which are not "
+                "included. Latency mixtures and logistic fits are those of the measurements."
+            ),
+            "source": "ML.ENERGY Benchmark v3, as compiled by openg2g 0.1",
+        }
+    return {
+        "description": (
+            "The power traces are synthetic: their means are published, their course in time is assumed to be that "
+            f"of {model.power_shape_of}. Latency mixtures and logistic fits go through published figures."
+        ),
+        "source": "ML.ENERGY Leaderboard, Benchmark v3",
     }
 
 

@@ -1,10 +1,12 @@
 """Run commands in this process, and collect what a person would see."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pytest
 from scenario_lib.pipelines.cli import main
+from scenario_lib.pipelines.console import _HANDLER, _LEVELS
 
 
 class Seen(NamedTuple):
@@ -16,8 +18,8 @@ class Seen(NamedTuple):
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Seen]:
-    """Run `scenario-lib` with the given arguments."""
+def run(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Seen]]:
+    """Run `scenario-lib` with the given arguments; what it made loggers do ends with the test."""
 
     def command(*arguments: object) -> Seen:
         capsys.readouterr()
@@ -26,4 +28,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Seen]:
         captured = capsys.readouterr()
         return Seen(int(ended.value.code or 0), captured.out, captured.err)
 
-    return command
+    yield command
+    for name in _LEVELS:
+        logging.getLogger(name).setLevel(logging.NOTSET)
+        logging.getLogger(name).removeHandler(_HANDLER)

@@ -56,7 +56,7 @@ def asked(monkeypatch) -> dict:
     return seen
 
 
-BUILD = ("build", "--system", "ieee13", "--engine", "reference")
+BUILD = ("build", "--system", "ieee13", "--engine", "reference", "--no-report")
 
 
 def test_a_build_ends_with_a_summary_of_one_screen(run, tmp_path: Path) -> None:
@@ -139,7 +139,8 @@ def recipe(tmp_path: Path) -> Path:
 
 def test_a_recipe_is_followed(run, asked: dict, recipe: Path, tmp_path: Path) -> None:
     seen = run(
-        "build", "--config", recipe, "--max-candidates", 3, "--out", tmp_path / "library", "--engine", "reference"
+        *("build", "--config", recipe, "--max-candidates", 3, "--out", tmp_path / "library"),
+        *("--engine", "reference", "--no-report"),
     )
     assert seen.exit_code == 7
     plan = asked["plan"]
@@ -155,7 +156,7 @@ def test_options_win_over_the_recipe(run, asked: dict, recipe: Path, tmp_path: P
         *("build", "--config", recipe, "--system", "ieee13", "--overlay", "--seeds", "2007,7"),
         *("--set", "ramp_up_prob=0.4", "--set", "min_recovery_frac=0.6", "--set", 'pv_shape_choices=["flat"]'),
         *("--specs-dir", specs_dir, "--jobs", 1, "--timeout", 30, "--full-table", "--engine", "reference"),
-        *("--out", tmp_path / "library"),
+        *("--out", tmp_path / "library", "--no-report"),
     )
     assert seen.exit_code == 0, seen.errors
     plan: MeasurePlan = asked["plan"]
@@ -191,7 +192,7 @@ def test_a_fault_of_the_recipe_names_the_file_a_fault_of_an_option_the_command_l
 
 
 def test_a_users_own_feeder_is_built_on(run, asked: dict, village_file: Path, tmp_path: Path) -> None:
-    seen = run("build", "--system", village_file, "--seeds", 7, "--out", tmp_path / "library")
+    seen = run("build", "--system", village_file, "--seeds", 7, "--out", tmp_path / "library", "--no-report")
     assert seen.exit_code == 0, seen.errors
     assert asked["plan"].experiment.name == "village"
     assert "1 on village" in run("info", tmp_path / "library").output

@@ -1,5 +1,6 @@
 """The command line as a whole: help, mistakes, and errors of one line."""
 
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -160,3 +161,10 @@ def test_the_console_script_is_installed_beside_python() -> None:
     done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("scenario-lib, version ")
     assert scenario_lib.__name__ == "scenario_lib"
+
+
+def test_what_the_project_logs_is_on_standard_error_once(run, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        run("--version")
+    logging.getLogger("scenario_lib.simulation").info("half a minute")
+    assert capsys.readouterr().err == "half a minute\n"

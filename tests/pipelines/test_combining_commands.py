@@ -15,7 +15,7 @@ from scenario_lib.screening import build
 from scenario_lib.screening.measure import Candidate, Measured, MeasurePlan
 
 OPENG2G = Path(__file__).parents[1] / "data" / "openg2g_library_ieee13"
-BUILD = ("build", "--system", "ieee13", "--engine", "reference", "--jobs", 1)
+BUILD = ("build", "--system", "ieee13", "--engine", "reference", "--no-report", "--jobs", 1)
 
 MIXTURE = """
 system = "ieee13"
@@ -65,7 +65,7 @@ def mixture(tmp_path: Path) -> Path:
 
 
 def test_a_mixture_is_built_shown_and_exported(run, mixture: Path, tmp_path: Path) -> None:
-    command = ("build", "--config", mixture, "--engine", "reference", "--jobs", 1)
+    command = ("build", "--config", mixture, "--engine", "reference", "--no-report", "--jobs", 1)
     seen = run(*command, "--out", tmp_path / "mixed")
     assert seen.exit_code == 0
     assert "stratum             evening: 3 under of 5 candidates" in seen.output
@@ -82,7 +82,9 @@ def test_a_mixture_is_built_shown_and_exported(run, mixture: Path, tmp_path: Pat
 
 def test_a_short_quota_exits_7_and_is_named(run, mixture: Path, tmp_path: Path) -> None:
     mixture.write_text(MIXTURE.replace("over = 2", "over = 9"))
-    seen = run("build", "--config", mixture, "--engine", "reference", "--jobs", 1, "--out", tmp_path / "mixed")
+    seen = run(
+        "build", "--config", mixture, "--engine", "reference", "--no-report", "--jobs", 1, "--out", tmp_path / "mixed"
+    )
     assert seen.exit_code == 7
     assert "fewer were accepted than asked for: noon: 4 of 9 over; the brake" in seen.errors
 
@@ -92,7 +94,7 @@ def test_options_that_strata_do_not_take_are_a_usage_error(run, mixture: Path, t
     assert seen.exit_code == 2
     assert "accept: the recipe has strata" in seen.errors
     shifted = ("--seed-start", 100, "--engine", "reference", "--jobs", 1, "--out", tmp_path / "mixed")
-    assert run("build", "--config", mixture, *shifted).exit_code == 0
+    assert run("build", "--config", mixture, "--no-report", *shifted).exit_code == 0
     assert ScenarioLibrary(tmp_path / "mixed")[0].seed == 100_007
 
 

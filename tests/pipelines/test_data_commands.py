@@ -8,6 +8,7 @@ from openg2g.controller.ofo import LogisticModelStore
 from openg2g.datacenter.workloads.inference import InferenceData
 
 from scenario_lib.feeders.data_files import data_dir
+from scenario_lib.feeders.published_models import known_spec
 
 
 def test_synthesize_writes_the_shipped_traces(run, tmp_path: Path) -> None:
@@ -86,3 +87,23 @@ def test_fetch_from_a_local_copy_without_data_is_one_line(run, tmp_path: Path) -
     assert seen.exit_code == 1
     assert seen.errors.splitlines()[-1].startswith("Error: ")
     assert "could not be obtained" in seen.errors
+
+
+def test_one_model_of_the_catalogue_is_synthesized(run, tmp_path: Path) -> None:
+    seen = run("data", "synthesize", "--out", tmp_path / "specs", "--model", "gpt-oss-20b-H100x1-gpqa")
+    assert seen.exit_code == 0
+    (folder,) = (tmp_path / "specs").iterdir()
+    assert folder.name == known_spec("gpt-oss-20b-H100x1-gpqa").cache_hash()
+    seen = run("data", "synthesize", "--out", tmp_path / "specs", "--model", "gpt-oss")
+    assert (seen.exit_code, seen.output) == (1, "")
+    assert seen.errors.startswith("Error: no model 'gpt-oss'; like it are gpt-oss-120b-H100x2-gpqa, ")
+
+
+def test_named_models_are_fetched(run, tmp_path: Path, monkeypatch) -> None:
+    asked = []
+    for store in (InferenceData, LogisticModelStore):
+        monkeypatch.setattr(store, "ensure", lambda out, specs, **_: asked.append([s.model_label for s in specs]))
+    labels = ["Llama-3.1-8B", "Qwen3-14B-B200x1-chat"]
+    seen = run("data", "fetch", "--out", tmp_path, "--model", labels[0], "--model", labels[1])
+    assert (seen.exit_code, asked) == (0, [labels, labels])
+    assert seen.output.startswith("measured spec cache of 2 models")

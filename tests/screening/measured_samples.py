@@ -11,7 +11,7 @@ import numpy as np
 from scenario_lib.metrics.voltage import VoltageMeasures
 from scenario_lib.scenario.canonical import scenario_digest
 from scenario_lib.scenario.randomize import randomize_scenario
-from scenario_lib.screening.measure import Candidate, Measured, MeasurePlan
+from scenario_lib.screening.measure import Candidate, Measured, MeasurePlan, measure_candidate
 
 POISON_SEED = 2007
 """The seed that misbehaves in the measuring functions below."""
@@ -87,3 +87,11 @@ def measure_until_told(plan: MeasurePlan, seed: int) -> Candidate:
 def measure_nothing(plan: MeasurePlan, seed: int) -> Candidate:
     """No candidate has a violation."""
     return measure(plan, seed // 1000 // 3 * 3000 + 1007)
+
+
+def measure_and_weigh(plan: MeasurePlan, seed: int) -> float:
+    """Memory of the worker (MB) after a real candidate."""
+    candidate = measure_candidate(plan, seed)
+    assert candidate.measured.baseline is not None
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6

@@ -14,9 +14,10 @@ from scenario_lib.feeders.canonical import digest_of
 from scenario_lib.library.files import BUILD_LOG
 from scenario_lib.library.inputs import inputs_digest
 from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.origin import built_on
 from scenario_lib.library.recipe import Recipe, recipe_from_dict
 from scenario_lib.screening import conditions
-from scenario_lib.screening.build_log import built_on, machine
+from scenario_lib.screening.build_log import machine
 from scenario_lib.screening.findings import Cause, Grade
 from scenario_lib.screening.validate import ReplayOptions, ValidationReport, validate_library
 
@@ -188,6 +189,8 @@ def test_a_build_log_that_says_nothing_is_no_fault(library: Path, replays, conte
     if content is not None:
         (library / BUILD_LOG).write_text(content)
     assert validated(library, records=None).findings == ()
+    replays(library, {1900: 1e-3})
+    assert validated(library, records=1).causes == (), "another processor, or an edit: that cannot be told"
 
 
 def test_the_build_log_says_what_last_bits_depend_on(library: Path) -> None:
@@ -204,7 +207,7 @@ def test_the_build_log_says_what_last_bits_depend_on(library: Path) -> None:
 def test_other_data_are_named(library: Path, replays, name: str, cause: Cause, monkeypatch) -> None:
     edit_recipe(library, lambda recipe: recipe["data"].update({name: "0" * 64}))
     monkeypatch.setattr(ScenarioLibrary, "_check_generated_trace", lambda *_: None)
-    monkeypatch.setattr("scenario_lib.screening.validate.check_files", lambda _: ())
+    monkeypatch.setattr("scenario_lib.screening.validate.check_files", lambda *_: ())
     replays(library, {1900: 1e-3})
     report = validated(library, records=None)
     assert report.grade is Grade.DIFFERS
@@ -220,7 +223,7 @@ def test_a_trace_that_is_generated_otherwise_refuses_the_draw(library: Path) -> 
 
 def test_another_experiment_is_a_note_and_no_cause(library: Path, replays, monkeypatch: pytest.MonkeyPatch) -> None:
     edit_recipe(library, lambda recipe: recipe["experiment"]["ofo"].update(w_switch=2.0))
-    monkeypatch.setattr("scenario_lib.screening.validate.check_files", lambda _: ())
+    monkeypatch.setattr("scenario_lib.screening.validate.check_files", lambda *_: ())
     replays(library)
     report = validated(library, records=None)
     assert (report.grade, report.causes) == (Grade.HELD, ())

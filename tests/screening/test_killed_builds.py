@@ -27,9 +27,9 @@ from scenario_lib.screening.provenance import plan_record, recipe_of
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
 from scenario_lib.simulation.engines import Engine
 
-BUILD = ("build", "--system", "ieee13", "--engine", "reference", "--seeds", "7,1007,2007,3007", "--out")
+BUILD = ("build", "--system", "ieee13", "--engine", "reference", "--no-report", "--seeds", "7,1007,2007,3007", "--out")
 PLAN = MeasurePlan(load_experiment("ieee13"), RandomizationSettings(), ScreeningCriteria(), engine=Engine("reference"))
-MADE_UP = ("build", "--system", "ieee13", "--engine", "reference", "--candidates", "6", "--out")
+MADE_UP = ("build", "--system", "ieee13", "--engine", "reference", "--no-report", "--candidates", "6", "--out")
 
 
 def reasons(library: Path) -> list[str]:
@@ -47,7 +47,7 @@ def test_the_undisturbed_build_accepts_the_seeds_that_openg2gs_example_accepts(b
 
 def test_two_workers_give_the_bytes_of_one(tmp_path: Path) -> None:
     """On the compiled engine; the reference engine has a worker killed on top, below."""
-    command = ("build", "--system", "ieee13", "--candidates", 12, "--engine", "compiled", "--out")
+    command = ("build", "--system", "ieee13", "--candidates", 12, "--engine", "compiled", "--no-report", "--out")
     for jobs in (1, 2):
         output, _ = finish(start(*command, tmp_path / str(jobs), "--jobs", jobs))
         assert "accepted 5 of 12 candidates (5 under)" in output

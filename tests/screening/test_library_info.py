@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scenario_lib.errors import LibraryError
+from scenario_lib.screening.build_log import machine
 from scenario_lib.screening.library_info import library_info
 
 OPENG2G = Path(__file__).parents[1] / "data" / "openg2g_library_ieee13"
@@ -24,6 +25,9 @@ def test_facts_of_a_built_library(built_library: Path) -> None:
     assert "records             2 on ieee13: 2 under; 2 with overlay" in text
     assert "candidates          4: 2 accepted, 1 baseline_below_floor, 1 no_violation" in text
     assert "numpy " in text
+    (recipe,) = info.recipes
+    assert f"data of recipe      {recipe}: circuit 6a00a3077d91, models " in text
+    assert f"processor features  {', '.join(machine()['cpu_features'])}" in text
     assert json.loads(json.dumps(info.to_dict()))["records"] == 2
 
 

@@ -102,8 +102,9 @@ def test_an_edited_recipe_is_found_for_every_record(library: Path) -> None:
     edit_metadata(library, edit)
     grade, found = messages(library)
     assert grade is Grade.DIFFERS
-    assert [("params.pv_scale" in message) for message in found] == [False, True, True]
-    assert "is not what its identifier says; it was edited" in found[0]
+    assert [("params.pv_scale" in message) for message in found] == [False, False, True, True]
+    assert "config is not what its recipe says (randomize_kwargs.pv_scale_max" in found[0]
+    assert "is not what its identifier says; it was edited" in found[1]
 
 
 def test_a_flipped_byte_of_a_trace_names_file_and_trace(library: Path) -> None:

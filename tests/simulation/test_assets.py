@@ -12,9 +12,10 @@ import pytest
 
 from scenario_lib.errors import DataFileError, MissingDataError
 from scenario_lib.feeders.catalogue import load_experiment
+from scenario_lib.feeders.data_files import data_dir
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.models import shipped_model
-from scenario_lib.simulation.assets import assets_digest, load_assets, openg2g_spec, specs_folder
+from scenario_lib.simulation.assets import assets_digest, load_assets, openg2g_spec
 
 MODEL = shipped_model("Llama-3.1-8B")
 
@@ -55,7 +56,7 @@ def test_templates_and_fits_of_the_cache(specs_dir: Path) -> None:
 def test_the_shipped_cache_is_the_default(village: Experiment, specs_dir: Path) -> None:
     shipped = load_assets(village)
     assert load_assets(village) is shipped
-    assert assets_digest(village.models, specs_folder(None)) == assets_digest(village.models)
+    assert assets_digest(village.models, data_dir() / "specs") == assets_digest(village.models)
     assert load_assets(village, str(specs_dir)) is load_assets(village, specs_dir)
     assert load_assets(village, specs_dir) is not shipped
     assert assets_digest(village.models) != assets_digest(village.models, specs_dir)

@@ -8,7 +8,10 @@ import pytest
 from openg2g.datacenter.workloads.inference import InferenceData
 
 from scenario_lib.errors import MissingDataError
+from scenario_lib.feeders.models import shipped_models
 from scenario_lib.simulation.fetch import fetch_measured_specs
+
+SPECS = tuple(model.spec for model in shipped_models())
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -23,7 +26,7 @@ def test_a_complete_cache_is_kept(specs_dir: Path, tmp_path: Path, monkeypatch: 
     cache = Path(shutil.copytree(specs_dir, tmp_path / "specs"))
     before = contents(cache)
     assert len(before) == 20
-    fetch_measured_specs(cache)
+    fetch_measured_specs(cache, SPECS)
     assert contents(cache) == before
 
 
@@ -39,7 +42,7 @@ def test_a_refusal_names_the_remedies(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(InferenceData, "generate", refuse)
     with pytest.raises(MissingDataError) as caught:
-        fetch_measured_specs(tmp_path / "specs", tmp_path / "local copy")
+        fetch_measured_specs(tmp_path / "specs", SPECS, tmp_path / "local copy")
     message = str(caught.value)
     assert message.startswith(f"{tmp_path / 'specs'}: the measured data could not be obtained ({type(error).__name__}")
     for remedy in (str(error), "ml-energy/benchmark-v3", "HF_TOKEN", "--mlenergy-data-dir", "leave --specs-dir away"):
@@ -51,7 +54,7 @@ def test_a_refusal_names_the_remedies(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_local_copy_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(MissingDataError, match=r"could not be obtained .*nowhere"):
-        fetch_measured_specs(tmp_path / "specs", tmp_path / "nowhere")
+        fetch_measured_specs(tmp_path / "specs", SPECS, tmp_path / "nowhere")
 
 
 def test_only_missing_models_are_generated(specs_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,6 +69,6 @@ def test_only_missing_models_are_generated(specs_dir: Path, tmp_path: Path, monk
 
     monkeypatch.setattr(InferenceData, "generate", refuse)
     with pytest.raises(MissingDataError):
-        fetch_measured_specs(cache)
+        fetch_measured_specs(cache, SPECS)
     assert asked == ["Llama-3.1-8B"]
     assert contents(cache) == before

@@ -16,6 +16,7 @@ from scenario_lib.scenario.settings import RandomizationSettings, Range
 from scenario_lib.screening.criteria import Reason, ScreeningCriteria
 from scenario_lib.screening.measure import MeasurePlan, measure_candidate
 from scenario_lib.simulation.assets import load_assets
+from scenario_lib.simulation.compiled.engine import compile_scenario, run_compiled
 from scenario_lib.simulation.engines import ENGINES, Engine
 from scenario_lib.simulation.rollout import Rollout, run_rollout
 
@@ -24,6 +25,11 @@ Edit = Callable[[str, str], Path]
 
 def run(experiment: Experiment, policy: str = "none", n_steps: int = 12) -> Rollout:
     return run_rollout(base_scenario(experiment), experiment, load_assets(experiment), policy, n_steps)
+
+
+def run_on_compiled(experiment: Experiment, policy: str, n_steps: int) -> Rollout:
+    compiled = compile_scenario(base_scenario(experiment), experiment, load_assets(experiment), n_steps)
+    return run_compiled(compiled, policy)
 
 
 def with_load(experiment: Experiment, *points: tuple[float, float]) -> Experiment:
@@ -38,9 +44,14 @@ def heavy_village(edited_village: Edit, quay_kw: int) -> Experiment:
 
 
 def failure(experiment: Experiment, policy: str = "none", n_steps: int = 12) -> tuple[int | None, str]:
-    with pytest.raises(PowerFlowError) as caught:
-        run(experiment, policy, n_steps)
-    return caught.value.step, caught.value.during
+    """When and in what it fails, which is the same on both engines."""
+    found = set()
+    for engine in (run, run_on_compiled):
+        with pytest.raises(PowerFlowError) as caught:
+            engine(experiment, policy, n_steps)
+        found.add((caught.value.step, caught.value.during))
+    assert len(found) == 1, found
+    return found.pop()
 
 
 def test_in_a_step(village: Experiment) -> None:

@@ -11,15 +11,13 @@ from openg2g.grid.opendss import dss
 
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.scenario.model import Scenario
+from scenario_lib.simulation.agreement import AGREEMENT_PU
 from scenario_lib.simulation.compiled.assemble import assemble_network, start_state
 from scenario_lib.simulation.compiled.errors import NotModelledError
 from scenario_lib.simulation.compiled.power_flow import OPENDSS, Network, rebuild_admittance, solve_power_flow
 from scenario_lib.simulation.compiled.read_circuit import is_symmetric, read_circuit, voltages_by_node
 from scenario_lib.simulation.compiled.refusals import refuse_what_is_not_modelled
 from scenario_lib.simulation.grid import ScenarioGrid
-
-AGREEMENT_PU = 5e-8
-"""Largest voltage difference to OpenDSS that is accepted, at the check on reading and elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,15 @@
 """Machine code is made once, however many workers start: the first makes it under a lock, the others wait and load."""
 
+import functools
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from filelock import FileLock
 
 from scenario_lib.simulation.compiled.kernels import cache_folder
+
+logger = logging.getLogger(__name__)
 
 _LOCK = "compiling.lock"
 _seen: set[str] = set()
@@ -33,6 +37,13 @@ def compiling_once(part: str) -> Iterator[None]:
         yield
     else:
         with FileLock(cache_folder() / _LOCK):
+            if not marker.exists():
+                _announce()
             yield
             marker.touch()
     _seen.add(part)
+
+
+@functools.cache
+def _announce() -> None:
+    logger.info("compiling the engine's kernels, once per machine, about half a minute")

@@ -1,4 +1,4 @@
-"""The OFO controllers of a scenario: tuning, fits and starting point, as openg2g's constructor makes them."""
+"""The controllers of a scenario: tuning, fits and starting point, as openg2g's constructors make them."""
 
 import math
 
@@ -10,8 +10,9 @@ from scenario_lib.scenario.model import Scenario
 from scenario_lib.simulation.assets import Assets
 from scenario_lib.simulation.compiled.datacenter_tables import DatacenterTables
 from scenario_lib.simulation.compiled.loops import Controllers
-from scenario_lib.simulation.compiled.ofo import Floats, OFOModels, OFOSettings, OFOState
-from scenario_lib.simulation.policies import screening_tuning
+from scenario_lib.simulation.compiled.ofo import Floats, Ints, OFOModels, OFOSettings, OFOState
+from scenario_lib.simulation.compiled.rule_based import Rules
+from scenario_lib.simulation.policies import rule_based_config, screening_tuning
 
 
 def build_ofo(
@@ -31,6 +32,43 @@ def build_ofo(
     )
     settings = OFOSettings(**{name: getattr(tuning, name) for name in OFOSettings._fields})
     return Controllers(settings, _models([model.label for model in deployed], experiment, assets, tables), state)
+
+
+def build_rules(
+    scenario: Scenario, experiment: Experiment, tables: DatacenterTables, bus_phases: tuple[tuple[str, int], ...]
+) -> Rules:
+    """Rule-based controllers before their first step."""
+    config = rule_based_config(experiment)
+    deployed = [model for site in scenario.sites for model in site.models]
+    specs = [experiment.spec(model.label) for model in deployed]
+    sizes = [sorted(spec.feasible_batch_sizes) for spec in specs]
+    longest = max(map(len, sizes))
+    padded = np.array([[*row, *[row[-1]] * (longest - len(row))] for row in sizes], np.int64)
+    zones = [_zone(experiment.feeder.zones.get(site.name), bus_phases) for site in scenario.sites]
+    deadlines_s = [float(spec.itl_deadline_s) if config.latency_guard else math.inf for spec in specs]
+    return Rules(
+        step_size=config.step_size,
+        v_min=config.v_min,
+        v_max=config.v_max,
+        deadband=config.deadband,
+        zone_start=np.cumsum([0, *map(len, zones)]),
+        zone_member=np.concatenate(zones),
+        batch_sizes=padded,
+        level=np.array(
+            [np.searchsorted(have, want) for have, want in zip(tables.batch_sizes, padded, strict=True)], np.int64
+        ),
+        n_sizes=np.array([len(row) for row in sizes], np.int64),
+        lowest_x=np.array([math.log2(row[0]) for row in sizes]),
+        highest_x=np.array([math.log2(row[-1]) for row in sizes]),
+        itl_deadline_s=np.array(deadlines_s),
+        x=np.array([math.log2(model.initial_batch_size) for model in deployed]),
+    )
+
+
+def _zone(buses: tuple[str, ...] | None, bus_phases: tuple[tuple[str, int], ...]) -> Ints:
+    """Positions of a zone's bus-phases, all for None."""
+    zone = None if buses is None else {bus.lower() for bus in buses}
+    return np.array([i for i, (bus, _) in enumerate(bus_phases) if zone is None or bus.lower() in zone], np.int64)
 
 
 def _models(labels: list[str], experiment: Experiment, assets: Assets, tables: DatacenterTables) -> OFOModels:

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
+from pathlib import Path
 
 import numpy as np
 
 from scenario_lib.errors import PowerFlowError, UnknownNameError
+from scenario_lib.feeders.circuit_files import current_digest
 from scenario_lib.feeders.experiment import DURATION_S, Experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import base_scenario
@@ -13,22 +15,22 @@ from scenario_lib.simulation.assets import Assets
 from scenario_lib.simulation.compiled.assemble import start_state
 from scenario_lib.simulation.compiled.circuit import Circuit, read_network
 from scenario_lib.simulation.compiled.compile_once import all_compiled, compiling_once
-from scenario_lib.simulation.compiled.controllers import build_ofo
+from scenario_lib.simulation.compiled.controllers import build_ofo, build_rules
 from scenario_lib.simulation.compiled.datacenter_tables import DatacenterTables, build_tables
-from scenario_lib.simulation.compiled.errors import NotModelledError
 from scenario_lib.simulation.compiled.loops import (
     CONVERGED,
     FAILED_IN_STEP,
+    Controllers,
     Plant,
     Record,
     run_ofo,
+    run_rule_based,
     run_uncontrolled,
 )
 from scenario_lib.simulation.compiled.measures import measure_rollout
-from scenario_lib.simulation.compiled.power_flow import OPENDSS, Tolerance
+from scenario_lib.simulation.compiled.power_flow import OPENDSS, GridState, Network, Tolerance
 from scenario_lib.simulation.compiled.second import Feeding
 from scenario_lib.simulation.grid import tan_phi
-from scenario_lib.simulation.policies import POLICIES
 from scenario_lib.simulation.rollout import Rollout
 
 
@@ -67,14 +69,14 @@ def compile_scenario(
 
 
 def warm_up(experiment: Experiment, assets: Assets) -> None:
-    """Have the kernels of rollouts compiled, so that no worker spends half a minute and 200 MB on it.
+    """Have the kernels of screening's rollouts compiled, so that no worker spends half a minute and 200 MB on it.
 
     Returns at once where that has been done before. Otherwise takes about 20 s.
 
     Raises:
         NotModelledError, PowerFlowError: As from `compile_scenario`.
     """
-    policies = tuple(_RUNNERS)
+    policies = ("none", "ofo")
     if all_compiled("tables", "measures", *(f"policy-{policy}" for policy in policies)):
         return
     compiled = compile_scenario(base_scenario(experiment), experiment, assets, n_seconds=2)
@@ -83,32 +85,26 @@ def warm_up(experiment: Experiment, assets: Assets) -> None:
 
 
 def circuit_of(scenario: Scenario, experiment: Experiment) -> Circuit:
-    """The circuit with the scenario's elements, read once per process for all scenarios with the same."""
-    return _CIRCUITS.get(scenario, experiment)
+    """The circuit with the scenario's elements, read once per process for all scenarios with the same, as long as its
+    files stay as they are."""
+    key = _circuit_key(scenario, experiment)
+    if key not in _CIRCUITS:
+        while len(_CIRCUITS) >= _CIRCUITS_KEPT:
+            del _CIRCUITS[next(iter(_CIRCUITS))]
+        _CIRCUITS[key] = read_network(scenario, experiment)
+    return _CIRCUITS[key]
 
 
-class _Circuits:
-    """Circuits read in this process, the last few of them."""
-
-    def __init__(self) -> None:
-        self._known: dict[object, Circuit] = {}
-
-    def get(self, scenario: Scenario, experiment: Experiment) -> Circuit:
-        key = _circuit_key(scenario, experiment)
-        if key not in self._known:
-            while len(self._known) >= 8:
-                del self._known[next(iter(self._known))]
-            self._known[key] = read_network(scenario, experiment)
-        return self._known[key]
-
-
-_CIRCUITS = _Circuits()
+_CIRCUITS_KEPT = 8
+_CIRCUITS: dict[object, Circuit] = {}
+"""Circuits read in this process, the last few of them."""
 
 
 def _circuit_key(scenario: Scenario, experiment: Experiment) -> object:
     feeder = experiment.feeder
+    content = current_digest(Path(feeder.circuit))
     return (
-        (feeder.circuit, feeder.source_pu, tuple(feeder.initial_taps_pu.items()), feeder.exclude_buses),
+        (feeder.circuit, content, feeder.source_pu, tuple(feeder.initial_taps_pu.items()), feeder.exclude_buses),
         tuple((site.name, site.bus, site.connection_type) for site in scenario.sites),
         tuple((power.bus, power.bus_kv) for power in scenario.pv_systems),
         tuple((power.bus, power.bus_kv) for power in scenario.tvl),
@@ -133,13 +129,10 @@ def run_compiled(compiled: CompiledScenario, policy: str = "none", tolerance: To
 
     Raises:
         PowerFlowError: The power flow does not converge; the error has the second.
-        NotModelledError: The policy is one that only the reference engine has.
         UnknownNameError: No policy of that name.
     """
-    if policy not in POLICIES:
-        raise UnknownNameError(f"policy {policy!r} is not known; expected one of {', '.join(POLICIES)}")
     if policy not in _RUNNERS:
-        raise NotModelledError(f"the policy {policy!r}")
+        raise UnknownNameError(f"policy {policy!r} is not known; expected one of {', '.join(_RUNNERS)}")
     record = empty_record(compiled, len(compiled.tables.active_replicas))
     with compiling_once(f"policy-{policy}"):
         second, outcome = _RUNNERS[policy](compiled, tolerance, record)
@@ -149,23 +142,35 @@ def run_compiled(compiled: CompiledScenario, policy: str = "none", tolerance: To
 
 
 def _run_uncontrolled(compiled: CompiledScenario, tolerance: Tolerance, record: Record) -> tuple[int, int]:
-    network = compiled.circuit.network
-    plant = (compiled.feeding, compiled.plant)
-    second, outcome = run_uncontrolled(network, start_state(network), *plant, tolerance, record)
+    second, outcome = run_uncontrolled(*start_of(compiled), tolerance, record)
     return second, outcome
 
 
 def _run_ofo(compiled: CompiledScenario, tolerance: Tolerance, record: Record) -> tuple[int, int]:
-    network = compiled.circuit.network
-    n_bus_phases = len(compiled.circuit.bus_phases)
-    controllers = build_ofo(compiled.scenario, compiled.experiment, compiled.assets, compiled.tables, n_bus_phases)
-    plant = (compiled.feeding, compiled.plant)
-    second, outcome = run_ofo(network, start_state(network), *plant, tolerance, controllers, record)
+    second, outcome = run_ofo(*start_of(compiled), tolerance, ofo_controllers(compiled), record)
     return second, outcome
 
 
+def _run_rule_based(compiled: CompiledScenario, tolerance: Tolerance, record: Record) -> tuple[int, int]:
+    rules = build_rules(compiled.scenario, compiled.experiment, compiled.tables, compiled.circuit.bus_phases)
+    second, outcome = run_rule_based(*start_of(compiled), tolerance, rules, record)
+    return second, outcome
+
+
+def start_of(compiled: CompiledScenario) -> tuple[Network, GridState, Feeding, Plant]:
+    """What every loop over seconds begins with."""
+    network = compiled.circuit.network
+    return network, start_state(network), compiled.feeding, compiled.plant
+
+
+def ofo_controllers(compiled: CompiledScenario) -> Controllers:
+    """The scenario's OFO controllers before their first step, with the tuning that screening uses."""
+    n_bus_phases = len(compiled.circuit.bus_phases)
+    return build_ofo(compiled.scenario, compiled.experiment, compiled.assets, compiled.tables, n_bus_phases)
+
+
 _Runner = Callable[[CompiledScenario, Tolerance, Record], tuple[int, int]]
-_RUNNERS: dict[str, _Runner] = {"none": _run_uncontrolled, "ofo": _run_ofo}
+_RUNNERS: dict[str, _Runner] = {"none": _run_uncontrolled, "ofo": _run_ofo, "rule-based": _run_rule_based}
 
 
 def empty_record(compiled: CompiledScenario, n_seconds: int) -> Record:

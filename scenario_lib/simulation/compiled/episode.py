@@ -10,12 +10,12 @@ from scenario_lib.errors import InvalidSettingError
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.simulation.assets import Assets
+from scenario_lib.simulation.compiled.checkpoint import Checkpoint, baseline_checkpoint
 from scenario_lib.simulation.compiled.circuit import Circuit
 from scenario_lib.simulation.compiled.compile_once import compiling_once
 from scenario_lib.simulation.compiled.datacenter_tables import DatacenterTables
 from scenario_lib.simulation.compiled.engine import CompiledScenario, compile_scenario
 from scenario_lib.simulation.compiled.errors import NotModelledError
-from scenario_lib.simulation.compiled.lockstep import Checkpoint, baseline_checkpoint
 from scenario_lib.simulation.compiled.play_kernels import fill_itl_table
 from scenario_lib.simulation.compiled.power_flow import OPENDSS, Tolerance
 from scenario_lib.simulation.compiled.step_kernels import fill_power_table
@@ -25,10 +25,10 @@ Ints = NDArray[np.int64]
 
 
 class EpisodeTables(NamedTuple):
-    """What a window of T seconds prescribes, whatever is decided; see `FleetTables` for what is not said here.
+    """What a window of T seconds prescribes, whatever is decided; see `Plant` and `Feeding` for what is not said here.
 
     Attributes:
-        model_power_w: Shape (T, M, L, 3).
+        model_power_w: Power of each model at each batch level and phase (W), shape (T, M, L, 3).
         training_w: Shape (runs, T).
         element_kw: Shape (T, E).
         itl_s: Latency of each model at each batch level, NaN without a replica, shape (T, M, L).
@@ -110,8 +110,21 @@ def compile_episode(
     start, stop = window_s
     if not 0 <= start < stop:
         raise InvalidSettingError(f"the window is {start} to {stop} s; expected a start of at least 0 before its end")
-    compiled = compile_scenario(scenario, experiment, assets, stop)
-    _require_initial_levels(scenario, compiled.tables)
+    return window_of(compile_scenario(scenario, experiment, assets, stop), start, tolerance)
+
+
+def window_of(compiled: CompiledScenario, start: int = 0, tolerance: Tolerance = OPENDSS) -> CompiledEpisode:
+    """A compiled scenario from second `start` on, where the baseline stands then.
+
+    Raises:
+        InvalidSettingError: The scenario was compiled for fewer seconds.
+        NotModelledError: A model starts at a batch size that it cannot have.
+        PowerFlowError: The power flow does not converge before the window.
+    """
+    n_seconds = len(compiled.tables.active_replicas)
+    if not 0 <= start < n_seconds:
+        raise InvalidSettingError(f"the window starts at {start} s; expected 0 to {n_seconds - 1} s")
+    _require_initial_levels(compiled.scenario, compiled.tables)
     return CompiledEpisode(
         circuit=compiled.circuit,
         deployment=_deployment(compiled),

@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.simulation.compiled.assemble import start_state
+from scenario_lib.simulation.compiled.checkpoint import Checkpoint
 from scenario_lib.simulation.compiled.circuit import Circuit
 from scenario_lib.simulation.compiled.compile_once import compiling_once
-from scenario_lib.simulation.compiled.crew import Crew, Job
+from scenario_lib.simulation.compiled.crew import Crew
 from scenario_lib.simulation.compiled.episode import CompiledEpisode, Deployment, EpisodeTables
-from scenario_lib.simulation.compiled.play_kernels import Game, assemble, begin, play
+from scenario_lib.simulation.compiled.kernels import Kernel
+from scenario_lib.simulation.compiled.play_kernels import Game, advance, assemble, begin, play
 from scenario_lib.simulation.compiled.play_tables import (
     Clock,
     Layout,
@@ -24,7 +26,8 @@ from scenario_lib.simulation.compiled.play_tables import (
     empty_outcome,
     empty_progress,
 )
-from scenario_lib.simulation.compiled.power_flow import GridState
+from scenario_lib.simulation.compiled.power_flow import GridState, factorise_admittance
+from scenario_lib.simulation.compiled.step_kernels import state_of
 
 NEVER_CHANGED = 999
 """Steps since the last change of batch, when an episode begins."""
@@ -65,10 +68,9 @@ class Fleet:
         )
         self._states = _stacked_states(circuit, n_episodes)
         self._tables: PlayTables | None = None
-        self._game: Game | None = None
-        self._shares = shares_of(n_episodes, min(rules.threads, n_episodes))
-        self._jobs: list[Job] = []
-        self._crew = Crew(len(self._shares) - 2)
+        self._games: list[Game] = []
+        self._shares = list(pairwise(shares_of(n_episodes, min(rules.threads, n_episodes))))
+        self._crew = Crew(len(self._shares) - 1)
 
     def load(self, i: int, episode: CompiledEpisode, ofo_penalty: NDArray[np.float64] | None = None) -> bool:
         """Replace episode i, leaving the others as they are, and simulate its first interval.
@@ -82,23 +84,64 @@ class Fleet:
         Raises:
             InvalidSettingError: The episode has another circuit or other models.
         """
+        self.put(i, episode, ofo_penalty)
+        self.prepare(play)
+        with compiling_once("begin"):
+            return bool(begin(self._games[0], i))
+
+    def put(self, i: int, episode: CompiledEpisode, ofo_penalty: NDArray[np.float64] | None = None) -> None:
+        """As `load`, but leave the episode at its beginning."""
         self._require_alike(episode)
         self._put_tables(i, episode.tables, ofo_penalty)
-        progress, checkpoint = self.progress, episode.checkpoint
-        for name in ("v", "magnitude_v", "admittance"):
-            getattr(self._states, name)[i] = getattr(checkpoint, name)
-        progress.first_second[i] = progress.second[i] = checkpoint.second
+        progress = self.progress
+        progress.first_second[i] = episode.checkpoint.second
         progress.step[i], progress.since_change[i] = 0, NEVER_CHANGED
         progress.levels[i] = episode.initial_levels
-        with compiling_once("begin"):
-            return bool(begin(self._game, i))
+        self.restore(i, episode.checkpoint)
+
+    def prepare(self, kernel: Kernel) -> None:
+        """Have the machine code of a step made under the lock, by a step of no episode."""
+        with compiling_once(kernel.__name__):
+            kernel(self._games[0], 0, 0)
+
+    def restore(self, i: int, checkpoint: Checkpoint) -> None:
+        """Have episode i go on from a checkpoint."""
+        state = state_of(self._states, i)
+        for name in ("v", "magnitude_v", "admittance"):
+            getattr(state, name)[:] = getattr(checkpoint, name)
+        # The first second of a rollout makes its own.
+        if checkpoint.second > 0:
+            with compiling_once("restore"):
+                factorise_admittance(self.circuit.network, state)
+        self.progress.second[i] = checkpoint.second
+
+    def checkpoint(self, i: int) -> Checkpoint:
+        """From where episode i goes on."""
+        state = state_of(self._states, i)
+        arrays = state.v.copy(), state.magnitude_v.copy(), state.admittance.copy()
+        return Checkpoint(int(self.progress.second[i]), *arrays)
+
+    def active_replicas(self, i: int) -> NDArray[np.int64]:
+        """Of episode i in the second last simulated, shape (M,)."""
+        if self._tables is None:
+            raise InvalidSettingError("no episode was loaded")
+        t = self.progress.second[i] - 1 - self.progress.first_second[i]
+        return np.asarray(self._tables.active_replicas[i, t])
 
     def play(self) -> None:
         """One step of all active episodes with the moves that `progress` holds."""
-        if len(self._jobs) == 1:
-            self._jobs[0]()
+        self._run(play)
+
+    def advance(self) -> None:
+        """Simulate one interval of all active episodes at the batch levels that `progress` holds."""
+        self._run(advance)
+
+    def _run(self, kernel: Kernel) -> None:
+        if len(self._games) == 1:
+            kernel(self._games[0], *self._shares[0])
         else:
-            self._crew.run(self._jobs)
+            parts = zip(self._games, self._shares, strict=True)
+            self._crew.run([partial(kernel, game, *share) for game, share in parts])
 
     def _require_alike(self, episode: CompiledEpisode) -> None:
         same_models = episode.deployment.model_labels == self.deployment.model_labels
@@ -126,18 +169,7 @@ class Fleet:
             self.progress = self.progress._replace(ofo_penalty=penalty)
             self._tables = self._fleet_tables(room)
             # Threads count references to arrays, so that one `Game` for all would pass between them all the time.
-            games = [self._assembled() for _ in self._shares[1:]]
-            self._game = games[0]
-            shares = pairwise(self._shares)
-            self._jobs = [partial(play, game, *share) for game, share in zip(games, shares, strict=True)]
-            if before is None:
-                self._warm_up()
-
-    def _warm_up(self) -> None:
-        """Have the machine code of a step made under the lock, by a step that nobody takes part in."""
-        self.progress.active[:] = False
-        with compiling_once("play"):
-            self._jobs[0]()
+            self._games = [self._assembled() for _ in self._shares]
 
     def _fleet_tables(self, room: dict[str, NDArray]) -> PlayTables:  # type: ignore[type-arg]
         deployment = self.deployment

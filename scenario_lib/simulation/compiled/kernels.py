@@ -8,7 +8,9 @@ import contextlib
 import functools
 import hashlib
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,10 @@ import numba
 import numpy as np
 
 Kernel = Callable[..., Any]
+
+_PREFIX = "scenario-lib-kernels-"
+_UNUSED_DAYS = 30
+_SECONDS_PER_DAY = 86400
 
 
 @functools.cache
@@ -39,14 +45,33 @@ def cache_folder() -> Path:
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     candidates = [Path(own)] if own else []
     candidates += [Path(__file__).parent / "__pycache__", user]
-    name = f"scenario-lib-kernels-{sources_digest()}"
+    name = f"{_PREFIX}{sources_digest()}"
     for folder in (parent / name for parent in candidates):
+        new = not folder.exists()
         if _writable(folder):
+            with contextlib.suppress(OSError):
+                os.utime(folder)  # in use
+            if new:
+                prune_beside(folder)
             return folder
     folder = _own_temporary_folder() / name
     if _writable(folder):
         return folder
     raise OSError(f"no folder for machine code among {candidates}, {folder}; set NUMBA_CACHE_DIR to one")
+
+
+def prune_beside(folder: Path) -> None:
+    """Remove machine code of other versions that no process has begun to use for a month.
+
+    Each is renamed first, which one process alone can do, so that none finds half of it.
+    """
+    oldest = time.time() - _UNUSED_DAYS * _SECONDS_PER_DAY
+    for other in folder.parent.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):  # another process was first, or it is somebody else's
+            if other != folder and other.stat().st_mtime < oldest:
+                digest = other.name.removeprefix(_PREFIX)
+                removed = other.rename(other.with_name(f"{_PREFIX}removed-{os.getpid()}-{digest}"))
+                shutil.rmtree(removed, ignore_errors=True)
 
 
 def _own_temporary_folder() -> Path:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scenario_lib.simulation.compiled.kernels import kernel
+from scenario_lib.simulation.compiled.kernels import inlined_kernel, kernel
 from scenario_lib.simulation.compiled.random_stream import next_normal, next_uniform
 
 Floats = NDArray[np.float64]
@@ -69,7 +69,7 @@ def draw(state, replicas, start, normal, uniform):  # type: ignore[no-untyped-de
                 filled += 1
 
 
-@kernel
+@inlined_kernel
 def observe_itl(
     fits: LatencyFits, draws: LatencyDraws, second: int, levels: Ints, replicas: Ints, out_s: Floats
 ) -> None:

@@ -1,11 +1,11 @@
-"""The loops over seconds: nobody in control, or one OFO controller per site."""
+"""The loops over seconds: nobody in control, or one controller per site, OFO or rule-based."""
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scenario_lib.simulation.compiled.kernels import kernel
+from scenario_lib.simulation.compiled.kernels import inlined_kernel, kernel
 from scenario_lib.simulation.compiled.latency import LatencyDraws, LatencyFits, observe_itl
 from scenario_lib.simulation.compiled.ofo import (
     OFOModels,
@@ -15,6 +15,7 @@ from scenario_lib.simulation.compiled.ofo import (
     update_voltage_duals,
 )
 from scenario_lib.simulation.compiled.power_flow import GridState, Network, Tolerance
+from scenario_lib.simulation.compiled.rule_based import apply_rules
 from scenario_lib.simulation.compiled.second import W_PER_KW, Feeding, record_voltages, solve_second
 from scenario_lib.simulation.compiled.sensitivity import estimate_sensitivity
 from scenario_lib.simulation.compiled.server_power import Servers, model_power_w
@@ -49,7 +50,7 @@ class Record(NamedTuple):
     itl_s: Floats
 
 
-@kernel
+@inlined_kernel
 def site_powers(plant: Plant, second: int, levels: Ints, out_w: Floats) -> None:
     """Power of every site and phase (W) into `out_w`, shape (S, 3), added up in openg2g's order."""
     initial_levels, initial_power_w = plant.initial_levels, plant.initial_power_w[second]
@@ -72,7 +73,7 @@ def site_powers(plant: Plant, second: int, levels: Ints, out_w: Floats) -> None:
             out_w[0, phase] += training_w[run, second]
 
 
-@kernel
+@inlined_kernel
 def observe_second(plant: Plant, second: int, levels: Ints, record: Record) -> None:
     """Note batch levels and latencies of one second."""
     record.levels[second, :] = levels
@@ -96,6 +97,20 @@ def run_uncontrolled(
         if not solve_second(network, state, feeding, second, record.power_w[second], tolerance, second == 0):
             return second, FAILED_IN_STEP
         record_voltages(network, state, record.voltages_pu[second])
+    return record.voltages_pu.shape[0], CONVERGED
+
+
+@kernel
+def run_rule_based(network, state, feeding, plant, tolerance, rules, record):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+    """The rule-based controller at every site; arguments and result as of `run_ofo`, with `Rules`."""
+    levels = plant.initial_levels.copy()
+    for second in range(record.voltages_pu.shape[0]):
+        site_powers(plant, second, levels, record.power_w[second])
+        observe_second(plant, second, levels, record)
+        if not solve_second(network, state, feeding, second, record.power_w[second], tolerance, second == 0):
+            return second, FAILED_IN_STEP
+        record_voltages(network, state, record.voltages_pu[second])
+        apply_rules(rules, plant.site_of_model, record.voltages_pu[second], record.itl_s[second], levels)
     return record.voltages_pu.shape[0], CONVERGED
 
 
@@ -130,7 +145,7 @@ def run_ofo(  # noqa: PLR0913 - kernels take no settings objects
     return record.voltages_pu.shape[0], CONVERGED
 
 
-@kernel
+@inlined_kernel
 def _control(network, state, feeding, plant, tolerance, controllers, record, second, levels):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     """Let every site's controller act on `levels`; False if an estimate did not converge.
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scenario_lib.simulation.compiled.kernels import kernel
+from scenario_lib.simulation.compiled.kernels import inlined_kernel, kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -71,7 +71,7 @@ class OFOState(NamedTuple):
     sensitivity: Floats
 
 
-@kernel
+@inlined_kernel
 def update_voltage_duals(
     settings: OFOSettings, state: OFOState, site: int, voltages_pu: Floats
 ) -> tuple[float, float, float]:
@@ -88,7 +88,7 @@ def update_voltage_duals(
     return a, b, c
 
 
-@kernel
+@inlined_kernel
 def _raise_or_lower(under, over, voltages_pu, rho, v_min, v_max):  # type: ignore[no-untyped-def]
     """One step of both duals; how many are not zero. Without branches, so that several are done at a time."""
     raised = 0
@@ -101,7 +101,7 @@ def _raise_or_lower(under, over, voltages_pu, rho, v_min, v_max):  # type: ignor
     return raised
 
 
-@kernel
+@inlined_kernel
 def _slope(scale: float, x0: float, k: float, x: float) -> float:
     """Derivative of the logistic curve b0 + scale / (1 + exp(-k (x - x0)))."""
     argument = k * (x - x0)
@@ -110,7 +110,7 @@ def _slope(scale: float, x0: float, k: float, x: float) -> float:
     return float(scale * (k * share * (1.0 - share)))
 
 
-@kernel
+@inlined_kernel
 def primal_step(settings, models, state, voltage_gradient, itl_s, replicas, levels):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     """Update every model's latency dual, move its x against its gradient, and put the level of the nearest batch size
     into `levels`.
@@ -137,11 +137,11 @@ def primal_step(settings, models, state, voltage_gradient, itl_s, replicas, leve
         previous_xs[model] = x
         x = min(max(x - settings.primal_step_size * gradient, models.lowest_x[model]), models.highest_x[model])
         xs[model] = x
-        levels[model] = _nearest(models.batch_sizes[model], models.n_levels[model], 2.0**x)
+        levels[model] = nearest_size(models.batch_sizes[model], models.n_levels[model], 2.0**x)
 
 
 @kernel
-def _nearest(batch_sizes: Ints, n: int, wanted: float) -> int:
+def nearest_size(batch_sizes: Ints, n: int, wanted: float) -> int:
     """Position of the nearest of the first n values of a rising array, the smaller one of two equally near."""
     above = 0
     while above < n and batch_sizes[above] < wanted:

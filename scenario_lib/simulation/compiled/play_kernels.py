@@ -13,7 +13,7 @@ from numba.experimental import structref
 from scenario_lib.simulation.compiled.kernels import inlined_kernel, kernel
 from scenario_lib.simulation.compiled.latency import LatencyDraws, LatencyFits, observe_itl
 from scenario_lib.simulation.compiled.play_tables import BINARY, COOLDOWN, Floats, Ints
-from scenario_lib.simulation.compiled.power_flow import Tolerance, factorise_admittance
+from scenario_lib.simulation.compiled.power_flow import Tolerance
 from scenario_lib.simulation.compiled.second import Feeding, record_voltages, solve_second
 from scenario_lib.simulation.compiled.step_kernels import looked_up_powers, state_of
 
@@ -75,16 +75,24 @@ def begin(game: Any, i: int) -> bool:
 
     `states` hold its checkpoint and `progress.levels` its batch levels. False if the power flow diverges.
     """
-    network = game.network
     progress, outcome, layout = game.progress, game.outcome, game.layout
-    if progress.second[i] > 0:
-        factorise_admittance(network, state_of(game.states, i))
     for k in range(layout.model.size):
         progress.levels_before[i, k] = progress.levels[i, layout.model[k]]
-    if not _advance(network, game.states, game.tables, game.clock, progress, outcome, i):
+    if not _advance(game.network, game.states, game.tables, game.clock, progress, outcome, i):
         return False
     _observe(layout, game.tables, progress, outcome, i)
     return True
+
+
+@kernel
+def advance(game: Any, start: int, stop: int) -> None:
+    """Simulate one interval of the active ones among episodes start to stop - 1 at the batch levels that `progress`
+    holds; nothing is observed or rewarded."""
+    network, states, tables, clock = game.network, game.states, game.tables, game.clock
+    progress, outcome = game.progress, game.outcome
+    for i in range(start, stop):
+        if progress.active[i]:
+            _advance(network, states, tables, clock, progress, outcome, i)
 
 
 @kernel

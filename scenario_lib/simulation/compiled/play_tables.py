@@ -74,6 +74,21 @@ class Weights(NamedTuple):
     cooldown_tau: float
 
 
+_NONE, _NOTHING = np.zeros(0, np.int64), np.zeros(0)
+_NO_LEVELS, _NO_FIGURES = np.zeros((0, 0), np.int64), np.zeros((0, 0))
+_NO_GROUPS = np.zeros(1, np.int64)
+
+NO_LAYOUT = Layout(
+    *(_NONE, _NO_GROUPS, _NONE, _NO_GROUPS, _NONE, 0.0, 0.0, _NONE, _NONE, _NONE),
+    *(_NO_LEVELS, _NO_LEVELS, _NO_LEVELS, _NO_FIGURES, _NO_FIGURES),
+    *(_NOTHING, _NOTHING, _NOTHING, _NO_FIGURES),
+)
+"""Nothing is observed."""
+
+NO_WEIGHTS = Weights(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, MAGNITUDE, 0.0)
+"""Nothing is paid for."""
+
+
 class PlayTables(NamedTuple):
     """`EpisodeTables` of N episodes, one more axis of N in front, and what is the same for all of them."""
 

@@ -26,6 +26,11 @@ def refuse_what_is_not_modelled() -> None:
         raise NotModelledError(found)
 
 
+def what_is_not_modelled() -> tuple[str, ...]:
+    """Everything in the active circuit that this engine does not model, by name."""
+    return tuple(_findings())
+
+
 def _findings() -> Iterator[str]:
     for name in dss.Circuit.AllElementNames():
         if str(name).partition(".")[0].lower() not in _MODELLED_CLASSES:

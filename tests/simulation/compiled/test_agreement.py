@@ -16,13 +16,14 @@ from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.sites import Site
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
+from scenario_lib.simulation.agreement import AGREEMENT_PU
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.compiled.assemble import start_state
-from scenario_lib.simulation.compiled.circuit import AGREEMENT_PU
 from scenario_lib.simulation.compiled.engine import compile_scenario, run_compiled
 from scenario_lib.simulation.compiled.power_flow import ACCURATE, OPENDSS, Tolerance
 from scenario_lib.simulation.compiled.second import solve_second
 from scenario_lib.simulation.grid import ScenarioGrid
+from scenario_lib.simulation.policies import POLICIES
 from scenario_lib.simulation.rollout import Rollout, run_rollout
 
 SECONDS = 320  # two sensitivity estimates
@@ -46,7 +47,7 @@ def assert_agree(theirs: Rollout, ours: Rollout) -> None:
     assert np.abs(ours.voltages_pu - theirs.voltages_pu).max() < AGREEMENT_PU
 
 
-@pytest.mark.parametrize("policy", ["none", "ofo"])
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("seed", [7, 31007])
 @pytest.mark.parametrize("system", ["ieee13", "ieee34", "ieee123"])
 def test_shipped_feeders(system: str, seed: int, policy: str, eventful: RandomizationSettings) -> None:
@@ -56,7 +57,7 @@ def test_shipped_feeders(system: str, seed: int, policy: str, eventful: Randomiz
         assert np.any(theirs.batch_sizes != theirs.batch_sizes[0])  # there were decisions to agree on
 
 
-@pytest.mark.parametrize("policy", ["none", "ofo"])
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("seed", [7, 1007, 2007])
 def test_a_users_feeder_with_few_replicas(
     users_experiment: Experiment, eventful: RandomizationSettings, seed: int, policy: str
@@ -67,6 +68,23 @@ def test_a_users_feeder_with_few_replicas(
     assert np.any((counts > 0) & (counts <= 30))
     assert np.any(counts > 30)
     assert len(np.unique(counts, axis=0)) > 3  # ramps changed them
+
+
+@pytest.mark.parametrize(("v_min_pu", "v_max_pu", "direction"), [(1.04, 1.2, -1), (0.5, 0.9995, 1)])
+def test_rules_that_have_much_to_do(
+    users_experiment: Experiment, eventful: RandomizationSettings, v_min_pu: float, v_max_pu: float, direction: int
+) -> None:
+    """Batch sizes go down under undervoltage and up under overvoltage, but where latency is too long already."""
+    late = replace(users_experiment.models[0], itl_deadline_s=0.01)
+    limits = replace(users_experiment.limits, v_min_pu=v_min_pu, v_max_pu=v_max_pu)
+    experiment = replace(users_experiment, limits=limits, models=(late, *users_experiment.models[1:]))
+    theirs, ours = both(experiment, eventful, 7, "rule-based")
+    assert_agree(theirs, ours)
+    steps = direction * np.diff(theirs.batch_sizes, axis=0)
+    assert steps.min() == 0
+    moved = (steps > 0).any(axis=0)
+    assert moved[1:].all()
+    assert moved[0] == (direction < 0)
 
 
 def test_sites_without_noise_or_replicas(shrink_site: Callable[[Site, int], Site]) -> None:

@@ -1,5 +1,9 @@
 """The compiled engine by itself: repeatable, refusing by name, and never compiling twice."""
 
+import logging
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +11,7 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from scenario_lib.errors import UnknownNameError
+from scenario_lib.errors import MissingDataError, UnknownNameError
 from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.feeder import Feeder
@@ -18,7 +22,9 @@ from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.compiled import compile_once
 from scenario_lib.simulation.compiled.engine import CompiledScenario, compile_scenario, run_compiled, warm_up
 from scenario_lib.simulation.compiled.errors import NotModelledError
+from scenario_lib.simulation.compiled.kernels import prune_beside
 from scenario_lib.simulation.compiled.measures import measure_rollout
+from scenario_lib.simulation.policies import POLICIES
 
 
 def compiled(experiment: Experiment, seed: int = 7, n_seconds: int = 60) -> CompiledScenario:
@@ -26,7 +32,7 @@ def compiled(experiment: Experiment, seed: int = 7, n_seconds: int = 60) -> Comp
     return compile_scenario(scenario, experiment, load_assets(experiment), n_seconds)
 
 
-@pytest.mark.parametrize("policy", ["none", "ofo"])
+@pytest.mark.parametrize("policy", POLICIES)
 def test_the_same_bytes_again_and_after_other_scenarios(policy: str) -> None:
     experiment = load_experiment("ieee34")
     first = run_compiled(compiled(experiment), policy)
@@ -41,9 +47,8 @@ def test_the_same_bytes_again_and_after_other_scenarios(policy: str) -> None:
 
 def test_policies_by_name() -> None:
     one = compiled(load_experiment("ieee13"))
-    with pytest.raises(NotModelledError, match="'rule-based'; use the reference engine"):
-        run_compiled(one, "rule-based")
-    with pytest.raises(UnknownNameError, match="expected one of none, ofo"):
+    assert [run_compiled(one, policy).policy for policy in POLICIES] == list(POLICIES)
+    with pytest.raises(UnknownNameError, match="expected one of none, ofo, rule-based"):
         run_compiled(one, "best")
 
 
@@ -87,6 +92,67 @@ def test_measures_are_those_of_the_metrics() -> None:
     assert measures.integral_pu_s == pytest.approx(expected.integral_pu_s, rel=1e-13)
     assert replace(measures, integral_pu_s=0.0) == replace(expected, integral_pu_s=0.0)
     assert np.allclose(penalty, penalty_trace(voltages_pu, 0.95, 1.05), rtol=1e-13, atol=0)
+
+
+def test_a_changed_circuit_is_read_again(users_experiment: Experiment, tmp_path: Path) -> None:
+    """Also one whose change is in a file that it redirects to; one that stays is read once."""
+    text = Path(users_experiment.feeder.circuit).read_text(encoding="utf-8")
+    loads = "\n".join(line for line in text.splitlines() if line.startswith("New Load."))
+    circuit, loads_file = tmp_path / "village.dss", tmp_path / "loads.dss"
+    circuit.write_text(text.replace(loads, "Redirect loads.dss"), encoding="utf-8")
+    loads_file.write_text(loads, encoding="utf-8")
+    experiment = replace(users_experiment, feeder=replace(users_experiment.feeder, circuit=str(circuit)))
+    before = compiled(experiment)
+    assert compiled(experiment).circuit is before.circuit
+    loads_file.write_text(loads.replace("kw=400", "kw=410"), encoding="utf-8")
+    after = compiled(experiment)
+    assert after.circuit is not before.circuit
+    assert run_compiled(after).voltages_pu.min() < run_compiled(before).voltages_pu.min()
+    loads_file.unlink()
+    with pytest.raises(MissingDataError, match="loads.dss: no such file"):
+        compiled(experiment)
+
+
+def test_machine_code_that_nobody_used_for_a_month_goes(tmp_path: Path) -> None:
+    names = ("kernels-own", "kernels-recent", "kernels-old", "kernels-removed-1-older", "kernels-kept", "other-old")
+    folders = {name: tmp_path / f"scenario-lib-{name}" for name in names}
+    for name, folder in folders.items():
+        folder.mkdir()
+        (folder / "code.nbc").touch()
+        days = {"kernels-recent": 29, "kernels-kept": 0}.get(name, 31)
+        os.utime(folder, (time.time() - 86400 * days,) * 2)
+    prune_beside(folders["kernels-own"])
+    left = {path.name.removeprefix("scenario-lib-") for path in tmp_path.iterdir()}
+    assert left == {"kernels-own", "kernels-recent", "kernels-kept", "other-old"}
+    assert (folders["kernels-recent"] / "code.nbc").exists()
+
+
+def test_several_processes_may_prune_at_once(tmp_path: Path) -> None:
+    """Whoever is first renames; the others find nothing, or what somebody else is about to remove."""
+    for i in range(20):
+        folder = tmp_path / f"scenario-lib-kernels-{i}"
+        folder.mkdir()
+        os.utime(folder, (0, 0))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(prune_beside, [tmp_path / f"scenario-lib-kernels-own{i}" for i in range(4)]))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_use_on_a_machine_is_announced_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(compile_once, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(compile_once, "_seen", set())
+    compile_once._announce.cache_clear()
+    with caplog.at_level(logging.INFO, "scenario_lib"):
+        for part in ("one", "another"):
+            with compile_once.compiling_once(part):
+                pass
+        compile_once._announce.cache_clear()
+        monkeypatch.setattr(compile_once, "_seen", set())  # another process
+        with compile_once.compiling_once("one"):
+            pass
+    assert caplog.messages == ["compiling the engine's kernels, once per machine, about half a minute"]
 
 
 def test_the_first_use_holds_the_lock_and_later_ones_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,88 @@
+"""What the command line prints where: results to stdout, everything else to stderr, as much as was asked for."""
+
+import json
+import logging
+import math
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+_LEVELS = {
+    "scenario_lib": (logging.WARNING, logging.INFO, logging.DEBUG),
+    "openg2g": (logging.WARNING, logging.WARNING, logging.INFO),
+}
+"""By logger, by how often --verbose was given; --quiet leaves errors only."""
+
+
+class _ToStderr(logging.Handler):
+    """Log lines as the command line's other messages look; information is a plain line."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(self.format(record), err=True)
+
+
+class _Plain(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        prefix = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
+        return f"{prefix}{record.getMessage()}"
+
+
+_HANDLER = _ToStderr()
+
+
+def configure_logging(quiet: bool, verbose: int) -> None:
+    """Let the logs of this library and of openg2g go to stderr."""
+    _HANDLER.setFormatter(_Plain())
+    for name, levels in _LEVELS.items():
+        logger = logging.getLogger(name)
+        logger.setLevel(logging.ERROR if quiet else levels[min(verbose, len(levels) - 1)])
+        logger.addHandler(_HANDLER)
+
+
+def log_with_times() -> None:
+    """Say what is being done, with times, as a log file wants it; --quiet still leaves errors only."""
+    _HANDLER.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    if not _quiet():
+        logging.getLogger("scenario_lib").setLevel(logging.INFO)
+
+
+def progress_bar(disable: bool | None = False, **options: Any) -> Any:
+    """tqdm's bar on stderr, of the terminal's width; none with --quiet, only on a terminal if `disable` is None."""
+    from tqdm import tqdm
+
+    return tqdm(**options, dynamic_ncols=True, file=sys.stderr, disable=_quiet() or disable)
+
+
+def _quiet() -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.find_root().params.get("quiet"))
+
+
+def echo_facts(facts: Any, lines: Iterable[str], as_json: bool) -> None:
+    """Print the same facts as JSON or as text."""
+    if as_json:
+        echo_json(facts)
+    else:
+        click.echo("\n".join(lines))
+
+
+def echo_json(value: Any) -> None:
+    """Print strict JSON to stdout."""
+    click.echo(strict_json(value))
+
+
+def strict_json(value: Any) -> str:
+    """Indented JSON; a number that is not finite becomes null."""
+    return json.dumps(_finite(value), indent=1, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return value

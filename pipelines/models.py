@@ -1,0 +1,96 @@
+"""`scenario-lib models`: the LLMs that an experiment can name, and what is known of each."""
+
+import json
+from dataclasses import asdict
+
+import click
+
+from scenario_lib.feeders.model_cards import ModelCard, model_card, model_cards
+
+from .console import echo_facts
+from .options import aligned, json_option
+
+_LIST_COLUMNS = ("model", "GPUs", "task", "batch sizes", "kW per replica", "tokens/s", "deadline")
+_SHOW_COLUMNS = ("batch size", "W per replica", "tokens/s", "J/token", "ITL p50", "p90", "p95", "p99 (ms)")
+
+
+@click.group("models")
+def command() -> None:
+    """LLM deployments that an experiment can name: figures, and what they rest on."""
+
+
+@command.command("list")
+@click.option("--gpu", help="Only on this GPU, such as H100 or B200.")
+@click.option("--task", help="Only for this task: lm-arena-chat, gpqa or sourcegraph-fim.")
+@json_option
+def list_models(gpu: str | None, task: str | None, as_json: bool) -> None:
+    """List the models, one a line; power and throughput at the smallest and largest feasible batch size."""
+    cards = model_cards(gpu, task)
+    table = aligned([_LIST_COLUMNS, *(_line(card) for card in cards)])
+    end = f"{len(cards)} models; name one as a site's model, look at it with 'scenario-lib models show NAME'"
+    echo_facts([card.to_dict() for card in cards], [*table, end], as_json)
+
+
+@command.command("show")
+@click.argument("name")
+@click.option("--toml", "as_toml", is_flag=True, help="Print a table for [[models]] in an experiment file, to change.")
+@json_option
+def show(name: str, as_toml: bool, as_json: bool) -> None:
+    """Show NAME: power, throughput and latency by batch size, the quality of fits, and what is assumed."""
+    card = model_card(name)
+    echo_facts(card.to_dict(), _toml_lines(card) if as_toml else _page(card), as_json)
+
+
+def _line(card: ModelCard) -> tuple[str, ...]:
+    spec, first, last = card.spec, card.feasible[0], card.feasible[-1]
+    return (
+        spec.label,
+        f"{spec.gpus_per_replica} x {spec.gpu_model}",
+        spec.task,
+        f"{first.batch_size} to {last.batch_size}",
+        f"{first.power_w / 1e3:.2f} to {last.power_w / 1e3:.2f}",
+        f"{first.output_tokens_per_s:.0f} to {last.output_tokens_per_s:.0f}",
+        f"{spec.itl_deadline_s * 1e3:.0f} ms",
+    )
+
+
+def _page(card: ModelCard) -> list[str]:
+    spec = card.spec
+    lines = [
+        spec.label,
+        f"weights             {spec.model_id}, {spec.precision}",
+        f"served on           {spec.gpus_per_replica} x {spec.gpu_model} per replica, tensor parallel "
+        f"{spec.tensor_parallel}, expert parallel {spec.expert_parallel}",
+        f"task                {spec.task}",
+        f"feasible batches    {', '.join(map(str, spec.feasible_batch_sizes))}",
+        f"latency deadline    {spec.itl_deadline_s * 1e3:.0f} ms",
+        *(f"figures             {line}" for line in card.basis),
+    ]
+    if card.quality is not None:
+        r_squared = ", ".join(f"{metric} {value:.3f}" for metric, value in card.quality.r_squared.items())
+        low, high = card.quality.mean_ratio
+        lines.append(f"fits over batches   R^2 {r_squared}")
+        lines.append(
+            f"latency mixtures    miss a quantile by {card.quality.quantile_error:.1%} at most; mean {low:.2f} to "
+            f"{high:.2f} times batch size / throughput"
+        )
+    return [*lines, "", *aligned([_SHOW_COLUMNS, *_figures(card)])]
+
+
+def _figures(card: ModelCard) -> list[tuple[str, ...]]:
+    return [
+        (
+            str(row.batch_size),
+            f"{row.power_w:.0f}",
+            f"{row.output_tokens_per_s:.0f}",
+            f"{row.joule_per_token:.3f}",
+            *(f"{1e3 * value:.1f}" for value in (row.itl_p50_s, row.itl_p90_s, row.itl_p95_s, row.itl_p99_s)),
+        )
+        for row in card.figures
+    ]
+
+
+def _toml_lines(card: ModelCard) -> list[str]:
+    fields = asdict(card.spec)
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+    return ["[[models]]", *(f"{name} = {json.dumps(value)}" for name, value in values.items())]

@@ -1,0 +1,120 @@
+"""A page as plain values, and how it becomes one HTML file: figures inside, no script, nothing fetched."""
+
+import base64
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from matplotlib.figure import Figure
+
+from scenario_lib.errors import MissingDataError
+from scenario_lib.library.files import replacing
+from scenario_lib.plotting.figures import png_bytes, svg_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A figure with what those read who do not see it.
+
+    Attributes:
+        name: Of its files, and the end of its anchor; letters, digits and hyphens.
+        alt: What it shows, with the figures that matter.
+        caption: How to read it.
+    """
+
+    name: str
+    figure: Figure
+    alt: str
+    caption: str
+
+    @property
+    def source(self) -> str:
+        """The figure as a data URI."""
+        return "data:image/svg+xml;base64," + base64.b64encode(svg_bytes(self.figure)).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text; the first cell of a row is its head.
+
+    Attributes:
+        folded: Shown only when asked for.
+    """
+
+    caption: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    folded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a page, in the order text, tables, pictures, sub-sections.
+
+    Attributes:
+        verdict: "good", "bad" or "open" colours the text; "" does not.
+    """
+
+    title: str
+    text: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    parts: tuple["Section", ...] = ()
+    verdict: str = ""
+
+    @property
+    def anchor(self) -> str:
+        """Name that links within the page use."""
+        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
+
+    def all_pictures(self) -> Iterator[Picture]:
+        """Pictures of this section and its parts."""
+        yield from self.pictures
+        for part in self.parts:
+            yield from part.all_pictures()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page: its title, one sentence that says it all, and its sections."""
+
+    title: str
+    lead: str
+    sections: tuple[Section, ...]
+
+    def to_html(self) -> str:
+        """The page as HTML; every text is escaped."""
+        return _template().render(page=self)
+
+
+@cache
+def _template() -> Template:
+    loader = PackageLoader("scenario_lib.reporting")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("page.html")
+
+
+def write_page(path: Path, page: Page, figures: Path | None = None) -> None:
+    """Write a page, and its figures as SVG and PNG into a directory of their own if there is to be one.
+
+    Raises:
+        MissingDataError: A directory cannot be made.
+    """
+    html = page.to_html()
+    for folder in filter(None, (path.parent, figures)):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise MissingDataError(f"{folder}: cannot be made ({error.strerror}); choose another place") from None
+    if figures is not None:
+        for picture in (picture for section in page.sections for picture in section.all_pictures()):
+            for suffix, content in (("svg", svg_bytes(picture.figure)), ("png", png_bytes(picture.figure))):
+                with replacing(figures / f"{picture.name}.{suffix}") as stream:
+                    stream.write(content)
+    with replacing(path) as stream:
+        stream.write(html.encode())

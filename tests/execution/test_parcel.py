@@ -1,0 +1,122 @@
+"""What goes into a parcel, and what comes out of it elsewhere."""
+
+import dataclasses
+from pathlib import Path
+
+import portable_tasks
+import pytest
+from portable_tasks import SHIPPED, Altered, Plain, Reading
+
+from scenario_lib.errors import ClusterError, InvalidSettingError
+from scenario_lib.execution import errand
+from scenario_lib.execution.errand import Errand, Lacking, Outcome, Refused, run_errand
+from scenario_lib.execution.identity import difference, identity
+from scenario_lib.execution.options import Cluster, RunOptions
+from scenario_lib.execution.parcel import pack, unpack
+
+
+@pytest.fixture
+def reading(tmp_path: Path) -> Reading:
+    file = tmp_path / "original" / "mine.txt"
+    file.parent.mkdir()
+    file.write_text("a user's own file")
+    return Reading(path=file)
+
+
+def test_a_file_is_read_where_it_was_unpacked(reading: Reading, tmp_path: Path) -> None:
+    parcel = pack(reading)
+    reading.path.unlink()
+    moved = unpack(parcel.content, tmp_path / "elsewhere")
+    assert moved(1)[:3] == (1, "a user's own file", str(tmp_path / "elsewhere" / "read"))
+
+
+def test_equal_parcels_have_equal_digests_and_others_have_not(reading: Reading) -> None:
+    first = pack(reading)
+    assert pack(reading) == first
+    reading.path.write_text("edited")
+    assert pack(reading).digest != first.digest
+
+
+def test_what_ships_is_named_and_not_sent(reading: Reading, tmp_path: Path) -> None:
+    own = len(pack(reading).content)
+    content = SHIPPED.read()
+    reading.path.write_bytes(content)
+    (file,) = reading.packed()[1]
+    assert file.content == SHIPPED
+    assert len(pack(reading).content) < own + 100 < len(content)
+    assert unpack(pack(reading).content, tmp_path / "elsewhere")(1)[1].encode() == content
+
+
+def test_a_shipped_file_that_differs_over_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match=r"specs/trace\.csv is not the same file as where the build was started"):
+        unpack(pack(Altered(len)).content, tmp_path)
+
+
+def test_a_function_that_is_not_installed_over_there_is_refused(tmp_path: Path, monkeypatch) -> None:
+    content = pack(Plain(len)).content
+    monkeypatch.delattr(portable_tasks, "Plain")
+    with pytest.raises(ClusterError, match="what the tasks run is not installed: .*Plain"):
+        unpack(content, tmp_path)
+
+
+def errand_for(function: Plain, **changes: object) -> Errand:
+    parcel = pack(function)
+    whole = Errand(parcel.digest, parcel.content, identity(function.distributions()), RunOptions())
+    return dataclasses.replace(whole, **changes)
+
+
+def test_a_worker_asks_for_the_parcel_once(reading: Reading) -> None:
+    complete = errand_for(reading)
+    empty = dataclasses.replace(complete, content=None)
+    assert run_errand(empty, 1) == Lacking(1)
+    first = run_errand(complete, 1)
+    assert isinstance(first, Outcome)
+    assert first.result[:2] == (1, "a user's own file")
+    second = run_errand(empty, 2)
+    assert second.result[:2] == (2, "a user's own file")
+    assert second.result[2] == first.result[2], "unpacked once"
+
+
+def test_a_worker_keeps_the_latest_parcels_only(reading: Reading, monkeypatch) -> None:
+    monkeypatch.setattr(errand, "_PARCELS_KEPT", 1)
+    first = errand_for(reading)
+    folder = Path(run_errand(first, 1).result[2])
+    assert folder.is_dir()
+    reading.path.write_text("edited")
+    assert run_errand(errand_for(reading), 2).result[1] == "edited"
+    assert not folder.exists()
+    assert run_errand(dataclasses.replace(first, content=None), 3) == Lacking(3)
+
+
+def test_other_versions_are_refused_by_name() -> None:
+    ours = errand_for(Plain(len))
+    other = {**ours.expected, "numpy": "1.0"}
+    reply = run_errand(dataclasses.replace(ours, expected=other), 1)
+    assert isinstance(reply, Refused)
+    assert reply.reason.endswith(f"numpy {ours.expected['numpy']} instead of 1.0")
+
+
+def test_a_worker_that_cannot_prepare_says_why() -> None:
+    reply = run_errand(errand_for(portable_tasks.CannotPrepare(len)), 1)
+    assert isinstance(reply, Refused)
+    assert reply.reason.endswith("cannot prepare for the tasks: FileNotFoundError: no compiler")
+
+
+def test_identity_has_versions_and_the_source() -> None:
+    found = identity(("numpy", "no-such-distribution"))
+    assert set(found) == {"python", "numpy", "no-such-distribution", "source"}
+    assert found["no-such-distribution"] == "missing"
+    assert difference(found, found) is None
+    assert difference({**found, "source": "other"}, found) == f"source other instead of {found['source']}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("spark",), "backend is 'spark'; expected one of dask, ray"),
+        (("dask",), "backend dask needs the address of a scheduler, such as --scheduler tcp://host:8786"),
+    ],
+)
+def test_clusters_are_checked(arguments: tuple[str, ...], text: str) -> None:
+    with pytest.raises(InvalidSettingError, match=text):
+        Cluster(*arguments)

@@ -1,0 +1,93 @@
+"""The page of an evaluation, and what is refused."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from page_reader import read_page
+
+from scenario_lib.errors import DataFileError, MissingDataError
+from scenario_lib.learning.comparison import Comparison, ScenarioFigures, write_comparison
+from scenario_lib.learning.figures import Figures
+from scenario_lib.reporting.evaluation_page import evaluation_page
+from scenario_lib.reporting.evaluation_tables import read_evaluation
+
+FIGURES = Figures(10.0, 900.0, 0.93, 1.02, 2e6, 0.9, 0.05, 0.8, 3000.0, 4)
+HOSTILE = "<script>$x$</script>"
+
+
+def comparison(failed: bool = False) -> Comparison:
+    entries = []
+    for index in range(3):
+        for control, factor in (("none", 1.0), ("ofo", 0.1), (HOSTILE, 0.3)):
+            figures = replace(FIGURES, integral_pu_s=factor * (index + 1))
+            broken = failed and index == 2 and control == "ofo"
+            failure = "it broke" if broken else None
+            entries.append(
+                ScenarioFigures(index, index * 1000 + 7, "under", control, None if broken else figures, failure)
+            )
+    return Comparison(("none", "ofo", HOSTILE), tuple(entries))
+
+
+def test_the_page_shows_what_evaluate_wrote(tmp_path: Path) -> None:
+    write_comparison(tmp_path, comparison())
+    page = evaluation_page(tmp_path)
+    assert page.lead == f"none, ofo, {HOSTILE} over the same 3 scenarios; ofo removes most of the violation, 90%."
+    means = page.sections[0].tables[0]
+    assert [row[0] for row in means.rows] == ["none", "ofo", HOSTILE]
+    assert means.rows[1][1:4] == ("0.2\u00a0pu s", "90%", "900\u00a0s")
+    assert [section.title for section in page.sections] == [
+        *("Controls", "Safety against throughput", "Every scenario", "Spreads")
+    ]
+    assert HOSTILE in read_page(page.to_html()).text
+
+
+def test_columns_are_read_control_by_control(tmp_path: Path) -> None:
+    write_comparison(tmp_path, comparison(failed=True))
+    integrals = read_evaluation(tmp_path).by_control("integral_pu_s")
+    assert integrals["none"].tolist() == [1.0, 2.0, 3.0]
+    assert np.isnan(integrals["ofo"]).tolist() == [False, False, True]
+
+
+def test_failures_are_named(tmp_path: Path) -> None:
+    write_comparison(tmp_path, comparison(failed=True))
+    page = evaluation_page(tmp_path)
+    assert page.sections[-1].tables[0].rows == (("2007", "ofo", "it broke"),)
+    assert "over the same 2 scenarios" in page.lead
+    read_page(page.to_html())
+
+
+def test_an_evaluation_without_the_uncontrolled_one_has_no_best(tmp_path: Path) -> None:
+    whole = comparison()
+    only = tuple(entry for entry in whole.scenarios if entry.control == "ofo")
+    write_comparison(tmp_path, Comparison(("ofo",), only))
+    page = evaluation_page(tmp_path)
+    assert page.lead == "ofo over the same 3 scenarios."
+    read_page(page.to_html())
+
+
+def test_what_is_not_an_evaluation_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(MissingDataError, match=r"scenarios\.parquet: no such file"):
+        read_evaluation(tmp_path)
+    write_comparison(tmp_path, comparison())
+    pq.write_table(pa.table({"control": ["none"]}), tmp_path / "summary.parquet")
+    with pytest.raises(DataFileError, match=r"summary\.parquet"):
+        read_evaluation(tmp_path)
+    (tmp_path / "summary.parquet").write_bytes(b"nonsense")
+    with pytest.raises(DataFileError, match=r"summary\.parquet: cannot be read"):
+        read_evaluation(tmp_path)
+
+
+def test_reading_an_evaluation_needs_no_torch() -> None:
+    import subprocess
+
+    code = (
+        "import scenario_lib.reporting.evaluation_page, sys; "
+        "print([name for name in ('torch', 'stable_baselines3', 'scenario_lib.learning') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
