@@ -13,6 +13,7 @@ from .console import configure_logging
 _COMMANDS = {
     "build": "Draw and screen candidates in parallel, publish a library.",
     "validate": "Check a library's files and draws, and replay its rollouts.",
+    "convert": "A library in its other form: sharded, or the contract's two files.",
     "info": "What a library holds: kinds, recovery, windows, recipe, versions.",
     "report": "A library, or an evaluation of policies, as a page to look at (extra 'plot').",
     "compare": "Several libraries side by side, as a page (extra 'plot').",

@@ -28,6 +28,8 @@ from scenario_lib.execution.worker import Worker
 _IDLE_S = 60.0
 """A cluster's workers live for weeks; their processes for our tasks need not."""
 
+_PARCELS_KEPT = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Errand:
@@ -98,8 +100,17 @@ def _function(errand: Errand) -> Portable[Any, Any] | None:
         if errand.digest not in _functions and errand.content is not None:
             function = unpack(errand.content, _folder() / errand.digest)
             _prepare(function)
+            _forget_oldest()
             _functions[errand.digest] = function
     return _functions.get(errand.digest)
+
+
+def _forget_oldest() -> None:
+    """Of many runs' parcels keep the latest; a run that is not over after all sends its own again."""
+    while len(_functions) >= _PARCELS_KEPT:
+        oldest = next(iter(_functions))
+        del _functions[oldest]
+        shutil.rmtree(_folder() / oldest, ignore_errors=True)
 
 
 def _prepare(function: Portable[Any, Any]) -> None:

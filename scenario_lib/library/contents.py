@@ -1,7 +1,7 @@
 """Parse a library's metadata, and refuse what is damaged, edited or newer than this version."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +11,18 @@ from scenario_lib.errors import LibraryError, UnknownNameError
 from scenario_lib.feeders.canonical import file_digest
 from scenario_lib.library.config import recipe_from_config
 from scenario_lib.library.entries import parse_records
-from scenario_lib.library.files import DIGESTS, FORMAT_VERSION, METADATA, TRACES, read_json
+from scenario_lib.library.files import DIGESTED, DIGESTS, FORMAT_VERSION, METADATA, RESOLVED, TRACES, read_json
 from scenario_lib.library.recipe import Recipe, recipe_from_dict
 from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.library.shards import ShardFiles
+from scenario_lib.library.store_layout import RECORDS, STORE, StoreLayout, parse_layout
+from scenario_lib.library.stored_checks import check_stored_records
+from scenario_lib.library.stored_records import RecordsFile, StoredRecords
 from scenario_lib.library.strata import Stratum, hull, read_strata
 from scenario_lib.library.traces import TraceFile, identity
 
 # None of them is in a library by openg2g's example: one that has any must prove itself.
-_OWN_KEYS = frozenset({"format_version", "recipes", "proofs"})
+_OWN_KEYS = frozenset({"format_version", "recipes", "proofs", STORE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +34,31 @@ class LibraryContents:
         recipes: By identifier; a library without our keys has one, under "".
         digests: SHA-256 of the other files; empty for a library without our keys.
         strata: What each recipe's candidates were screened by; one or more a recipe.
+        layout: How a sharded library is laid out; None for the contract's two files.
     """
 
     config: dict[str, Any]
-    records: tuple[ScenarioRecord, ...]
+    records: Sequence[ScenarioRecord]
     recipes: dict[str, Recipe]
     screening: dict[str, float]
     versions: dict[str, str]
     reproducible: bool
     digests: dict[str, str]
     strata: tuple[Stratum, ...]
+    layout: StoreLayout | None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of all files that must have digests, if the library has any."""
+        return DIGESTED if self.layout is None else self.layout.files()
+
+    def numbers_file(self, record: ScenarioRecord) -> str:
+        """Name of the file that has a record's resolved numbers."""
+        return RESOLVED if self.layout is None else self.layout.shard_of(record.index)
+
+    def traces_file(self, record: ScenarioRecord) -> str:
+        """Name of the file that has a record's traces."""
+        return TRACES if self.layout is None else self.layout.shard_of(record.index)
 
     def screening_of(self, recipe: str) -> dict[str, int | float]:
         """The criteria that the candidates of one recipe were screened by; their hull, if by several."""
@@ -111,7 +130,11 @@ def _read(path: Path) -> LibraryContents:
         traces = TraceFile(path / TRACES)  # the records' digests say more than the identity of a file
     try:
         recipes = _recipes(metadata, source, ours)
-        records = parse_records(metadata, recipes, traces, source)
+        layout = parse_layout(metadata[STORE], source) if STORE in metadata else None
+        if layout is None:
+            records: Sequence[ScenarioRecord] = parse_records(metadata, recipes, traces, source)
+        else:
+            records = _stored_records(path, layout, recipes, digests)
         return LibraryContents(
             config=metadata["config"],
             records=records,
@@ -121,11 +144,21 @@ def _read(path: Path) -> LibraryContents:
             reproducible=bool(metadata.get("reproducible", True)),
             digests=digests,
             strata=read_strata(metadata, recipes, source),
+            layout=layout,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, LibraryError | UnknownNameError):
             raise
         raise LibraryError(f"{source}: not what a library holds ({error}); it was damaged or edited") from None
+
+
+def _stored_records(
+    path: Path, layout: StoreLayout, recipes: dict[str, Recipe], digests: dict[str, str]
+) -> StoredRecords:
+    file = RecordsFile(path / RECORDS, digests[RECORDS])
+    records = StoredRecords(file, ShardFiles(path, layout), file.read())
+    check_stored_records(records, recipes, layout, str(path / RECORDS))
+    return records
 
 
 def _read_digests(path: Path) -> dict[str, str]:

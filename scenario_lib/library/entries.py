@@ -9,7 +9,7 @@ from scenario_lib.library.recipe import Recipe
 from scenario_lib.library.record import CONTRACT_FIELDS, RecordProof, ScenarioRecord
 from scenario_lib.library.traces import TraceFile
 
-_FIGURES = CONTRACT_FIELDS[1:3] + CONTRACT_FIELDS[4:9] + CONTRACT_FIELDS[11:13]
+FIGURES = CONTRACT_FIELDS[1:3] + CONTRACT_FIELDS[4:9] + CONTRACT_FIELDS[11:13]
 
 
 def parse_records(
@@ -29,7 +29,7 @@ def parse_records(
     records = []
     for index, (entry, proof) in enumerate(zip(entries, proofs, strict=True)):
         place = f"{source}: scenarios[{index}]"
-        _check_entry(entry, place)
+        check_entry(entry, place)
         parsed = None if proof is None else _parse_proof(proof, f"{source}: proofs[{index}]")
         if parsed is not None:
             if parsed.recipe not in recipes:
@@ -49,7 +49,12 @@ def _parse_proof(proof: dict[str, Any], place: str) -> RecordProof:
     return parsed
 
 
-def _check_entry(entry: Any, place: str) -> None:
+def check_entry(entry: Any, place: str) -> None:
+    """Refuse fields of a record that make no sense.
+
+    Raises:
+        LibraryError: Naming the place and the field.
+    """
     if not isinstance(entry, dict):
         raise LibraryError(f"{place}: is {entry!r}; expected the fields of a record")
     if entry.keys() != set(CONTRACT_FIELDS):
@@ -63,7 +68,7 @@ def _check_entry(entry: Any, place: str) -> None:
 
 def _check_values(entry: dict[str, Any]) -> None:
     require_count("seed", entry["seed"], 0)
-    for name in _FIGURES:
+    for name in FIGURES:
         require_finite(name, entry[name])
     start, end = entry["t_control_start"], entry["t_control_end"]
     require_count("t_control_start", start, 0)

@@ -76,11 +76,11 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
 
 
 def json_lines(value: dict[str, Any]) -> Iterator[str]:
-    """The text that `write_json` writes, in parts."""
+    """The text that `write_json` writes, in pieces; an iterator stands for a list that is not held in memory."""
     yield "{"
     for position, (key, entry) in enumerate(value.items()):
         yield ("," if position else "") + f"\n{json.dumps(key)}: "
-        if isinstance(entry, list):
+        if isinstance(entry, list | Iterator):
             yield from _list_lines(entry)
         else:
             yield canonical_json(entry)

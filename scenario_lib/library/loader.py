@@ -4,7 +4,7 @@ import json
 import operator
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +15,13 @@ from scenario_lib.errors import LibraryError, ReplayError, UnknownNameError
 from scenario_lib.feeders.canonical import canonical_json, first_difference
 from scenario_lib.html_table import html_table
 from scenario_lib.library.candidates import read_candidates
+from scenario_lib.library.columns import kinds_of
 from scenario_lib.library.contents import LibraryContents, read_contents
-from scenario_lib.library.files import CANDIDATES, METADATA, RESOLVED
+from scenario_lib.library.files import CANDIDATES, METADATA
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.library.record import ScenarioRecord
-from scenario_lib.library.resolved import ResolvedNumbers
+from scenario_lib.library.resolved import ResolvedNumbers, numbers_rows
+from scenario_lib.library.stored_records import StoredRecords
 from scenario_lib.scenario.canonical import resolve, scenario_digest
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import randomize_scenario
@@ -33,7 +35,8 @@ class ScenarioLibrary:
     """A library on disk.
 
     Behaves as a sequence of records, in the order in which they were accepted (that is, of their seeds). Opening it
-    reads `metadata.json` only; traces are read when a record is asked for them. It can be pickled into workers.
+    reads `metadata.json` only; traces are read when a record is asked for them. It can be pickled into workers. A
+    sharded library (`scenario-lib convert`) behaves the same, and is the one to use from 10 000 records on.
 
     Args:
         path: The library's directory, written by scenario-lib or by openg2g's example.
@@ -58,7 +61,7 @@ class ScenarioLibrary:
         self.path = Path(path).resolve()
         self.from_numbers = from_numbers
         self._contents = read_contents(self.path)
-        self._resolved = ResolvedNumbers(self.path / RESOLVED, self._contents)
+        self._resolved = ResolvedNumbers(numbers_rows(self.path, self._contents))
         if not self._contents.records:
             raise LibraryError(f"{self.path}: the library is empty; build one that accepts at least one scenario")
         if from_numbers and not self._contents.digests:
@@ -73,8 +76,8 @@ class ScenarioLibrary:
                 self._require_training_trace(name, training_trace_digest(training_trace), "the given training trace")
 
     @property
-    def scenarios(self) -> tuple[ScenarioRecord, ...]:
-        """All records."""
+    def scenarios(self) -> Sequence[ScenarioRecord]:
+        """All records; those of a sharded library are made when they are asked for."""
         return self._contents.records
 
     @property
@@ -116,8 +119,8 @@ class ScenarioLibrary:
         return iter(self.scenarios)
 
     def __repr__(self) -> str:
-        kinds = [record.kind for record in self]
-        counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("under", "over", "mixed") if kind in kinds)
+        kinds = Counter(kinds_of(self.scenarios))
+        counts = ", ".join(f"{kinds[kind]} {kind}" for kind in ("under", "over", "mixed") if kinds[kind])
         systems = ", ".join(sorted({recipe.experiment.name for recipe in self.recipes.values()}))
         label = "; from stored numbers" if self.from_numbers else ""
         return f"ScenarioLibrary({str(self.path)!r}: {len(self)} scenarios on {systems}; {counts}{label})"
@@ -151,7 +154,7 @@ class ScenarioLibrary:
         Raises:
             UnknownNameError: No record, or more than one (of several recipes), has that seed.
         """
-        found = self._by_seed.get(operator.index(seed), [])
+        found = [self.scenarios[position] for position in self._positions(operator.index(seed))]
         if len(found) == 1:
             return found[0]
         if found:
@@ -162,12 +165,21 @@ class ScenarioLibrary:
         nearby = ", ".join(str(record.seed) for record in self.scenarios[:5])
         raise UnknownNameError(f"{self.path}: no record of seed {seed}; the library has {nearby}, ...")
 
+    def _positions(self, seed: int) -> list[int]:
+        if isinstance(self.scenarios, StoredRecords):
+            return self.scenarios.positions(seed)
+        return self._by_seed.get(seed, [])
+
     @cached_property
-    def _by_seed(self) -> dict[int, list[ScenarioRecord]]:
-        records: dict[int, list[ScenarioRecord]] = {}
-        for record in self.scenarios:
-            records.setdefault(record.seed, []).append(record)
-        return records
+    def _by_seed(self) -> dict[int, list[int]]:
+        positions: dict[int, list[int]] = {}
+        for position, record in enumerate(self.scenarios):
+            positions.setdefault(record.seed, []).append(position)
+        return positions
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a worker needs; tables that were read and the index of seeds are made again there."""
+        return {name: value for name, value in vars(self).items() if name not in ("candidates", "_by_seed")}
 
     def recipe_of(self, record: ScenarioRecord) -> Recipe:
         """What a record was drawn from.

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from scenario_lib.feeders.checks import STRICT
 from scenario_lib.html_table import html_table
-from scenario_lib.library.traces import Array, TraceFile
+from scenario_lib.library.traces import Array, TraceSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class ScenarioRecord(RecordFields):
 
     index: int = 0
     proof: RecordProof | None = None
-    traces: TraceFile | None = None
+    traces: TraceSource | None = None
 
     @property
     def kind(self) -> str:

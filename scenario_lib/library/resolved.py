@@ -1,16 +1,18 @@
-"""The resolved numbers of a library's scenarios, in `resolved.parquet`: what a record can be replayed from when its
-seed no longer means the same draws."""
+"""The resolved numbers of a library's scenarios: what a record can be replayed from when its seed no longer means the
+same draws. They are in `resolved.parquet`, or in the shards of a sharded library."""
 
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from scenario_lib.errors import LibraryError
 from scenario_lib.library.contents import LibraryContents
+from scenario_lib.library.files import RESOLVED
 from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.library.stored_records import StoredRecords
 from scenario_lib.library.tables import read_table
 from scenario_lib.scenario.canonical import scenario_digest, scenario_from_resolved
 from scenario_lib.scenario.model import Scenario
@@ -20,8 +22,39 @@ RESOLVED_SCHEMA = pa.schema(
 )
 
 
-class ResolvedNumbers:
-    """Reader of one `resolved.parquet`; reads it when the first numbers are asked for, and again in each process.
+def require_proven(row: dict[str, Any], record: ScenarioRecord, path: Path) -> None:
+    """Refuse a row of resolved numbers that is not the one that a record's digest is of.
+
+    Raises:
+        LibraryError: Naming the file and the seed.
+    """
+    digest = None if record.proof is None else record.proof.scenario_digest
+    if row["scenario_digest"] != digest or hashlib.sha256(row["resolved"].encode()).hexdigest() != digest:
+        raise LibraryError(
+            f"{path}: the stored numbers of seed {record.seed} are not those that were screened; validate the library"
+        )
+
+
+class NumbersRows(Protocol):
+    """Rows of resolved numbers, wherever a library has them."""
+
+    def path_of(self, index: int) -> Path:
+        """The file that has the row of a record."""
+        ...
+
+    def numbers_row(self, index: int) -> dict[str, Any] | None:
+        """`scenario_digest` and `resolved` of a record, compared with nothing; None if there is no such row."""
+        ...
+
+
+def numbers_rows(folder: Path, contents: LibraryContents) -> NumbersRows:
+    """The rows of a library: in its shards, or in one table."""
+    records = contents.records
+    return records.shards if isinstance(records, StoredRecords) else ResolvedTable(folder / RESOLVED, contents)
+
+
+class ResolvedTable:
+    """Rows of one `resolved.parquet`; reads it when the first is asked for, and again in each process.
 
     Args:
         path: The file.
@@ -29,9 +62,41 @@ class ResolvedNumbers:
     """
 
     def __init__(self, path: Path, contents: LibraryContents) -> None:
-        self.path = path
+        self._path = path
         self._contents = contents
         self._table: pa.Table | None = None
+
+    def path_of(self, index: int) -> Path:  # noqa: ARG002 - one file has all
+        """The file."""
+        return self._path
+
+    def numbers_row(self, index: int) -> dict[str, Any] | None:
+        """The row of a record.
+
+        Raises:
+            LibraryError: The file is missing, damaged, or another one.
+        """
+        if self._table is None:
+            with self._contents.unchanged(self._path) as stream:
+                self._table = read_table(self._path, RESOLVED_SCHEMA, stream)
+        if not 0 <= index < len(self._table):
+            return None
+        row: dict[str, Any] = self._table.slice(index, 1).to_pylist()[0]
+        return row
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_table": None}
+
+
+class ResolvedNumbers:
+    """Numbers and scenarios of a library's records, proven by their digests.
+
+    Args:
+        rows: Where the numbers are.
+    """
+
+    def __init__(self, rows: NumbersRows) -> None:
+        self._rows = rows
 
     def numbers(self, record: ScenarioRecord) -> dict[str, Any]:
         """The resolved numbers of a record's scenario, exactly those that were screened.
@@ -80,23 +145,13 @@ class ResolvedNumbers:
         return scenario
 
     def _row(self, record: ScenarioRecord) -> dict[str, Any]:
-        table = self._read()
-        if not 0 <= record.index < len(table):
+        row = self._rows.numbers_row(record.index)
+        if row is None:
             raise self._error(record, "are missing")
-        row: dict[str, Any] = table.slice(record.index, 1).to_pylist()[0]
         return row
-
-    def _read(self) -> pa.Table:
-        if self._table is None:
-            with self._contents.unchanged(self.path) as stream:
-                self._table = read_table(self.path, RESOLVED_SCHEMA, stream)
-        return self._table
 
     def _error(self, record: ScenarioRecord, what: str) -> LibraryError:
         return LibraryError(
-            f"{self.path}: the stored numbers of seed {record.seed} {what}; restore the library from a copy, or build "
-            f"it again"
+            f"{self._rows.path_of(record.index)}: the stored numbers of seed {record.seed} {what}; restore the library "
+            f"from a copy, or build it again"
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_table": None}

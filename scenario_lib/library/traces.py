@@ -9,7 +9,7 @@ import os
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,14 @@ _FIXED_DATE = (1980, 1, 1, 0, 0, 0)
 _LARGEST_TRACE_BYTES = 8 * 100_000
 
 
+class TraceSource(Protocol):
+    """Where a record's traces are read from."""
+
+    def read(self, name: str, digest: str | None) -> Array:
+        """A trace by its name in the contract, shape (T,), compared with its digest if there is one."""
+        ...
+
+
 def trace_digest(trace: Array) -> str:
     """SHA-256 of a trace's values as little-endian float64."""
     return hashlib.sha256(np.ascontiguousarray(trace, dtype="<f8").tobytes()).hexdigest()
@@ -33,8 +41,13 @@ def write_traces(path: Path, pairs: Iterable[tuple[Array, Array]]) -> None:
     """Write the (baseline, OFO) penalty traces of all records, one record in memory at a time."""
     with replacing(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for index, (baseline, ofo) in enumerate(pairs):
-            _write_array(archive, f"ofo_{index}", ofo)
-            _write_array(archive, f"baseline_{index}", baseline)
+            write_pair(archive, index, baseline, ofo)
+
+
+def write_pair(archive: zipfile.ZipFile, index: int, baseline: Array, ofo: Array) -> None:
+    """Add the traces of record `index`."""
+    _write_array(archive, f"ofo_{index}", ofo)
+    _write_array(archive, f"baseline_{index}", baseline)
 
 
 def _write_array(archive: zipfile.ZipFile, name: str, trace: Array) -> None:

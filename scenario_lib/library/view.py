@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
@@ -45,6 +46,26 @@ class RecordFilter:
         )
 
 
+class ChosenRecords(Sequence[ScenarioRecord]):
+    """Some records of a library, by position: as few in memory as the library itself keeps there."""
+
+    def __init__(self, records: Sequence[ScenarioRecord], positions: Sequence[int]) -> None:
+        self._records = records
+        self._positions = positions
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    @overload
+    def __getitem__(self, index: int) -> ScenarioRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> "ChosenRecords": ...
+    def __getitem__(self, index: int | slice) -> "ScenarioRecord | ChosenRecords":
+        if isinstance(index, slice):
+            return ChosenRecords(self._records, self._positions[index])
+        return self._records[self._positions[index]]
+
+
 class LibraryView:
     """Some records of a library, drawn with equal or given weights; offers what environments ask of a library.
 
@@ -68,7 +89,8 @@ class LibraryView:
         restriction = restriction or RecordFilter()
         for seed in restriction.seeds or ():
             library.record_for(seed)
-        self.scenarios: Sequence[ScenarioRecord] = tuple(filter(restriction.keeps, library))
+        positions = [position for position, record in enumerate(library) if restriction.keeps(record)]
+        self.scenarios: Sequence[ScenarioRecord] = ChosenRecords(library.scenarios, positions)
         if not self.scenarios:
             raise UnknownNameError(f"{library.path}: no record is left under {restriction}")
         self._probabilities = None if weight is None else _probabilities([weight(r) for r in self.scenarios])

@@ -77,11 +77,11 @@ def write_library(folder: Path, library: NewLibrary, traces: Iterable[tuple[Arra
     write_digests(folder)
 
 
-def write_digests(folder: Path) -> None:
+def write_digests(folder: Path, names: Iterable[str] = DIGESTED) -> None:
     """Write the digests of all files that are equal whenever inputs and versions are."""
     write_json(
         folder / DIGESTS,
-        {"format_version": FORMAT_VERSION, "sha256": {name: file_digest(folder / name) for name in DIGESTED}},
+        {"format_version": FORMAT_VERSION, "sha256": {name: file_digest(folder / name) for name in names}},
     )
 
 

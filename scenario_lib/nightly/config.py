@@ -8,8 +8,8 @@ from typing import ClassVar
 from scenario_lib.errors import DataFileError
 from scenario_lib.feeders.checks import STRICT, require_at_least, require_count
 from scenario_lib.feeders.parsing import parse_as, read_toml
-from scenario_lib.screening.recipe_file import RecipeFile, parse_recipe, read_recipe_tables
-from scenario_lib.screening.request import CandidateRequest
+from scenario_lib.screening.recipe_file import RecipeFile, read_recipe_tables
+from scenario_lib.screening.recipe_strata import NamedRecipe, parse_strata
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +105,22 @@ class NightlyConfig:
 
 @dataclass(frozen=True, slots=True)
 class NightPlan:
-    """A nightly run that is ready to be carried out: its file, and the recipe that the file names."""
+    """A nightly run that is ready to be carried out: its file, and the strata of the recipe that the file names."""
 
     config: NightlyConfig
-    recipe: RecipeFile
-    candidates: CandidateRequest
+    recipes: tuple[NamedRecipe, ...]
     root: Path
     specs_dir: Path | None
 
-    def request(self, night: date) -> CandidateRequest:
-        """The candidates of a night."""
-        start = self.candidates.seed_start + night.toordinal() * self.config.seed_advance
-        return replace(self.candidates, seed_start=start)
+    def strata(self, night: date) -> list[NamedRecipe]:
+        """What a night builds: the recipe's strata, with the candidates of that day."""
+        return [replace(stratum, recipe=self._on(stratum.recipe, night)) for stratum in self.recipes]
+
+    def _on(self, recipe: RecipeFile, night: date) -> RecipeFile:
+        if recipe.candidates is None:
+            return recipe
+        start = recipe.candidates.seed_start + night.toordinal() * self.config.seed_advance
+        return replace(recipe, candidates=replace(recipe.candidates, seed_start=start))
 
 
 def read_nightly(path: Path) -> NightPlan:
@@ -128,10 +132,12 @@ def read_nightly(path: Path) -> NightPlan:
     """
     config = parse_as(NightlyConfig, read_toml(path), str(path))
     folder = path.resolve().parent
-    recipe = parse_recipe(read_recipe_tables(folder / config.recipe), str(folder / config.recipe))
+    file = folder / config.recipe
+    recipes = parse_strata(read_recipe_tables(file), str(file))
+    for recipe in (stratum.recipe for stratum in recipes):
+        if recipe.candidates is None:
+            raise DataFileError(f"{file}: has no [candidates]; say there how many a night tries")
+        if recipe.candidates.seeds is not None and config.seed_advance:
+            raise DataFileError(f"{path}: seed_advance is {config.seed_advance}; expected 0, as {file} lists its seeds")
     specs_dir = None if config.specs_dir is None else folder / config.specs_dir
-    if recipe.candidates is None:
-        raise DataFileError(f"{folder / config.recipe}: has no [candidates]; say there how many a night tries")
-    if recipe.candidates.seeds is not None and config.seed_advance:
-        raise DataFileError(f"{path}: seed_advance is {config.seed_advance}; expected 0, as the recipe lists its seeds")
-    return NightPlan(config, recipe, recipe.candidates, folder / config.root, specs_dir)
+    return NightPlan(config, tuple(recipes), folder / config.root, specs_dir)

@@ -13,11 +13,11 @@ from scenario_lib.nightly.config import Limits, NightPlan
 from scenario_lib.nightly.diff import LibraryDiff, diff_libraries
 from scenario_lib.nightly.report import NightReport, Outcome
 from scenario_lib.nightly.shelf import NightFolders
-from scenario_lib.screening.build import ProgressHook, build_library
+from scenario_lib.screening.build import ProgressHook, build_strata
 from scenario_lib.screening.criteria import FAILED
 from scenario_lib.screening.findings import Grade
 from scenario_lib.screening.library_info import library_info
-from scenario_lib.screening.measure import MeasurePlan
+from scenario_lib.screening.plan_recipes import MeasureOptions, planned
 from scenario_lib.screening.replay import ReplayOptions
 from scenario_lib.screening.request import BuildOptions
 from scenario_lib.screening.validate import ValidationReport, validate_library
@@ -95,17 +95,14 @@ def _already_published(night: Night, folders: NightFolders) -> NightReport:
 
 
 def _build(night: Night, library: Path, report: NightReport) -> NightReport:
-    recipe = night.plan.recipe
-    experiment = recipe.experiment()
-    plan = MeasurePlan(experiment, recipe.settings(experiment), recipe.screening, night.plan.specs_dir)
+    strata = planned(night.plan.strata(night.date), MeasureOptions(night.plan.specs_dir))
     options = BuildOptions(library, night.run.jobs, night.run.timeout_s, resume=True, overwrite=True)
-    request = night.plan.request(night.date)
     try:
-        build_library(plan, request, options, night.on_progress)
+        build_strata(strata, options, night.on_progress)
     except BuildRefusedError as refused:
         # Nobody is there to decide: what was begun under other settings, data or versions is begun again.
         logger.warning("%s: begun again: %s", night.date, refused)
-        build_library(plan, request, replace(options, resume=False), night.on_progress)
+        build_strata(strata, replace(options, resume=False), night.on_progress)
     report = _counted(replace(report, library=library), library)
     limits = night.plan.config.limits
     if report.accepted < limits.min_accepted:

@@ -11,7 +11,7 @@ from scenario_lib.errors import LibraryError
 from scenario_lib.feeders.canonical import canonical_json, file_digest, first_difference
 from scenario_lib.library.candidates import read_candidates
 from scenario_lib.library.config import CONFIG_BANDS, config_of
-from scenario_lib.library.files import CANDIDATES, DIGESTED, DIGESTS, FORMAT_VERSION, METADATA, json_lines
+from scenario_lib.library.files import CANDIDATES, DIGESTS, FORMAT_VERSION, METADATA, json_lines
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.screening.findings import Cause, Finding, Grade
 
@@ -24,7 +24,8 @@ def damaged_files(library: ScenarioLibrary) -> dict[str, str]:
     digests = library.contents.digests
     if not digests:
         return {}
-    damaged = {name: text for name in DIGESTED if (text := _damage(library.path / name, digests.get(name)))}
+    files = library.contents.files
+    damaged = {name: text for name in files if (text := _damage(library.path / name, digests.get(name)))}
     # No digest covers the digests; but they can be written in one way only.
     written = "".join(json_lines({"format_version": FORMAT_VERSION, "sha256": digests}))
     if (library.path / DIGESTS).read_bytes() != written.encode():

@@ -12,7 +12,7 @@ import numpy as np
 
 from scenario_lib.errors import LibraryError, ScenarioLibError
 from scenario_lib.feeders.experiment import DURATION_S
-from scenario_lib.library.files import METADATA, RESOLVED, TRACES
+from scenario_lib.library.files import METADATA
 from scenario_lib.library.inputs import RolloutInputs
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.record import ScenarioRecord
@@ -76,7 +76,7 @@ def _check_inputs(library: ScenarioLibrary, record: ScenarioRecord, around: Circ
 
 
 def _check_numbers(library: ScenarioLibrary, record: ScenarioRecord, around: Circumstances) -> Iterator[Finding]:
-    if record.proof is None or RESOLVED in around.damaged:
+    if record.proof is None or library.contents.numbers_file(record) in around.damaged:
         return
     try:
         library.stored_numbers(record)
@@ -88,7 +88,7 @@ def _check_draws(library: ScenarioLibrary, record: ScenarioRecord, around: Circu
     try:
         library.materialize(record)
     except LibraryError as error:
-        yield Finding(Grade.DIFFERS, str(error), around.of_file(RESOLVED), record.index)
+        yield Finding(Grade.DIFFERS, str(error), around.of_file(library.contents.numbers_file(record)), record.index)
     except ScenarioLibError as error:
         yield Finding(Grade.DIFFERS, str(error), _causes_of_draw(library, record, around), record.index)
 
@@ -106,7 +106,7 @@ def _causes_of_draw(library: ScenarioLibrary, record: ScenarioRecord, around: Ci
 
 def _says_another_scenario(library: ScenarioLibrary, record: ScenarioRecord, around: Circumstances) -> bool:
     """Whether a record and its own stored numbers disagree; without whole numbers that cannot be told."""
-    if RESOLVED in around.damaged:
+    if library.contents.numbers_file(record) in around.damaged:
         return False
     try:
         numbers = library.stored_numbers(record)
@@ -122,6 +122,6 @@ def _check_traces(library: ScenarioLibrary, record: ScenarioRecord, around: Circ
         for trace in (record.baseline_voltage_pen_per_step, record.ofo_voltage_pen_per_step):
             if len(trace) != DURATION_S or not np.all(np.isfinite(trace)):
                 text = f"{library.path}: a trace of seed {record.seed} is not {DURATION_S} finite numbers"
-                yield Finding(Grade.DIFFERS, text, around.of_file(TRACES), record.index)
+                yield Finding(Grade.DIFFERS, text, around.of_file(library.contents.traces_file(record)), record.index)
     except LibraryError as error:
-        yield Finding(Grade.DIFFERS, str(error), around.of_file(TRACES), record.index)
+        yield Finding(Grade.DIFFERS, str(error), around.of_file(library.contents.traces_file(record)), record.index)

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scenario_lib.library.candidates import read_candidates
+from scenario_lib.library.columns import column_of, kinds_of
 from scenario_lib.library.contents import LibraryContents, read_contents
 from scenario_lib.library.files import CANDIDATES
 from scenario_lib.library.origin import built_on
@@ -122,17 +124,17 @@ def library_info(path: Path) -> LibraryInfo:
     """
     path = path.resolve()
     contents = read_contents(path)
-    rows = _rows(path, contents)
+    rows, records = _rows(path, contents), contents.records
     return LibraryInfo(
         path=path,
         systems=tuple(sorted({recipe.experiment.name for recipe in contents.recipes.values()})),
-        records=len(contents.records),
-        kinds=dict(Counter(record.kind for record in contents.records)),
+        records=len(records),
+        kinds=dict(Counter(kinds_of(records))),
         reasons=dict(Counter(row["reason"] for row in rows).most_common()),
-        recovery=_spread([record.recovery_frac for record in contents.records]),
-        integral_pu_s=_spread([record.baseline_integral for record in contents.records]),
-        window_s=_spread([record.t_control_end - record.t_control_start for record in contents.records]),
-        overlays=sum(record.training_overlay is not None for record in contents.records),
+        recovery=_spread(column_of(records, "recovery_frac")),
+        integral_pu_s=_spread(column_of(records, "baseline_integral")),
+        window_s=_spread(column_of(records, "t_control_end") - column_of(records, "t_control_start")),
+        overlays=sum(overlay is not None for overlay in column_of(records, "training_overlay")),
         recipes=tuple(name for name in contents.recipes if name),
         strata=_strata(contents, rows),
         screening=contents.screening,
@@ -178,8 +180,8 @@ def _strata(contents: LibraryContents, rows: list[dict[str, Any]]) -> tuple[Stra
     )
 
 
-def _spread(values: list[float]) -> Spread | None:
-    if not values:
+def _spread(values: NDArray[Any]) -> Spread | None:
+    if not len(values):
         return None
     low, middle, high = np.quantile(values, [0.0, 0.5, 1.0])
     return float(low), float(middle), float(high)

@@ -59,11 +59,15 @@ def read_recipe_tables(path: Path) -> Tables:
 
 
 def parse_recipe(tables: Tables, source: str) -> RecipeFile:
-    """The recipe that tables describe.
+    """The one recipe that tables describe; see `recipe_strata` for those that describe several.
 
     Raises:
         DataFileError: A table or value is not what it should be.
     """
+    if "strata" in tables:
+        raise DataFileError(
+            f"{source}: has strata; expected a recipe without them here, such as one of the strata alone"
+        )
     recipe = parse_as(RecipeFile, tables, source)
     try:
         RandomizationSettings.from_openg2g(recipe.randomization)

@@ -8,6 +8,7 @@ import pytest
 from portable_tasks import SHIPPED, Altered, Plain, Reading
 
 from scenario_lib.errors import ClusterError, InvalidSettingError
+from scenario_lib.execution import errand
 from scenario_lib.execution.errand import Errand, Lacking, Outcome, Refused, run_errand
 from scenario_lib.execution.identity import difference, identity
 from scenario_lib.execution.options import Cluster, RunOptions
@@ -60,8 +61,8 @@ def test_a_function_that_is_not_installed_over_there_is_refused(tmp_path: Path, 
 
 def errand_for(function: Plain, **changes: object) -> Errand:
     parcel = pack(function)
-    errand = Errand(parcel.digest, parcel.content, identity(function.distributions()), RunOptions())
-    return dataclasses.replace(errand, **changes)
+    whole = Errand(parcel.digest, parcel.content, identity(function.distributions()), RunOptions())
+    return dataclasses.replace(whole, **changes)
 
 
 def test_a_worker_asks_for_the_parcel_once(reading: Reading) -> None:
@@ -76,12 +77,23 @@ def test_a_worker_asks_for_the_parcel_once(reading: Reading) -> None:
     assert second.result[2] == first.result[2], "unpacked once"
 
 
+def test_a_worker_keeps_the_latest_parcels_only(reading: Reading, monkeypatch) -> None:
+    monkeypatch.setattr(errand, "_PARCELS_KEPT", 1)
+    first = errand_for(reading)
+    folder = Path(run_errand(first, 1).result[2])
+    assert folder.is_dir()
+    reading.path.write_text("edited")
+    assert run_errand(errand_for(reading), 2).result[1] == "edited"
+    assert not folder.exists()
+    assert run_errand(dataclasses.replace(first, content=None), 3) == Lacking(3)
+
+
 def test_other_versions_are_refused_by_name() -> None:
-    errand = errand_for(Plain(len))
-    other = {**errand.expected, "numpy": "1.0"}
-    reply = run_errand(dataclasses.replace(errand, expected=other), 1)
+    ours = errand_for(Plain(len))
+    other = {**ours.expected, "numpy": "1.0"}
+    reply = run_errand(dataclasses.replace(ours, expected=other), 1)
     assert isinstance(reply, Refused)
-    assert reply.reason.endswith(f"numpy {errand.expected['numpy']} instead of 1.0")
+    assert reply.reason.endswith(f"numpy {ours.expected['numpy']} instead of 1.0")
 
 
 def test_a_worker_that_cannot_prepare_says_why() -> None:

@@ -48,7 +48,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> dict[str, list]:
     """Builds that write these rows, and validations of this grade; change them to change the night."""
     state: dict[str, list] = {"rows": [sample_row(7, True), sample_row(1007, False)], "grades": [Grade.HELD] * 99}
 
-    def build(_plan, _request, options, _on_progress):
+    def build(_strata, options, _on_progress):
         shutil.rmtree(options.out, ignore_errors=True)
         write_rows(options.out, state["rows"], RECIPE)
 
@@ -59,7 +59,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> dict[str, list]:
             path=path, records=1, replayed=options.records, findings=findings, verdicts=(), from_numbers=False
         )
 
-    monkeypatch.setattr(run, "build_library", build)
+    monkeypatch.setattr(run, "build_strata", build)
     monkeypatch.setattr(run, "validate_library", validate)
     return state
 
@@ -136,11 +136,11 @@ def test_too_few_accepted_and_too_many_failed_end_a_night(plan, written) -> None
 
 
 def test_whatever_a_build_raises_ends_in_a_report_and_its_work_is_kept(plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    def build(_plan, _request, options, _on_progress):
+    def build(_strata, options, _on_progress):
         (options.out.parent / "begun").write_text("", encoding="utf-8")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(run, "build_library", build)
+    monkeypatch.setattr(run, "build_strata", build)
     report = run_night(Night(plan(), FIRST))
     assert report.outcome is Outcome.BUILD_FAILED
     assert "No space left on device" in report.message
@@ -151,13 +151,13 @@ def test_whatever_a_build_raises_ends_in_a_report_and_its_work_is_kept(plan, mon
 def test_a_build_begun_under_other_settings_is_begun_again(plan, monkeypatch: pytest.MonkeyPatch) -> None:
     resumes = []
 
-    def build(_plan, _request, options, _on_progress):
+    def build(_strata, options, _on_progress):
         resumes.append(options.resume)
         if options.resume:
             raise BuildRefusedError("started otherwise")
         write_rows(options.out, [sample_row(7, True)], RECIPE)
 
-    monkeypatch.setattr(run, "build_library", build)
+    monkeypatch.setattr(run, "build_strata", build)
     assert run_night(Night(plan("[replay]\nown = 0\nreference = 0\n"), FIRST)).accepted == 1
     assert resumes == [True, False]
 
@@ -244,12 +244,25 @@ def test_failed_nights_are_kept_for_a_while(plan, written) -> None:
     assert len(NightFolders(plan().root).failed.nights()) == 2
 
 
+def seeds_of(plan: NightPlan, day: datetime.date) -> list[int]:
+    requests = [stratum.recipe.candidates for stratum in plan.strata(day)]
+    return [seed for request in requests if request for seed in request.seed_order()]
+
+
+def test_the_strata_of_a_recipe_advance_together(plan) -> None:
+    strata = "".join(f'[[strata]]\nname = "{name}"\ncandidates = {{ candidates = 2 }}\n' for name in ("a", "b"))
+    advancing = plan("seed_advance = 10\n", f'system = "ieee13"\n{strata}')
+    first, second = (seeds_of(advancing, day) for day in (FIRST, SECOND))
+    assert len(set(first)) == 4
+    assert [later - earlier for earlier, later in zip(first, second, strict=True)] == [10_000] * 4
+
+
 def test_seeds_advance_with_the_day(plan) -> None:
     advancing = plan("seed_advance = 10\n")
-    first, second = (list(advancing.request(day).seed_order()) for day in (FIRST, SECOND))
+    first, second = (seeds_of(advancing, day) for day in (FIRST, SECOND))
     assert len(first) == 3
     assert second[0] - first[0] == 10 * 1000
-    assert list(plan().request(FIRST).seed_order()) == [7, 1007, 2007]
+    assert seeds_of(plan(), FIRST) == [7, 1007, 2007]
 
 
 @pytest.mark.parametrize(

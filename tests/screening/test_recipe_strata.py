@@ -7,7 +7,13 @@ import pytest
 from scenario_lib.errors import DataFileError, InvalidSettingError
 from scenario_lib.screening.plan_recipes import MeasureOptions, planned
 from scenario_lib.screening.planned import require_disjoint
-from scenario_lib.screening.recipe_file import read_recipe_tables, with_overlay, with_request, with_setting
+from scenario_lib.screening.recipe_file import (
+    parse_recipe,
+    read_recipe_tables,
+    with_overlay,
+    with_request,
+    with_setting,
+)
 from scenario_lib.screening.recipe_strata import NamedRecipe, parse_strata, recipe_for_seed
 from scenario_lib.screening.request import CandidateRequest, Quota
 
@@ -54,6 +60,11 @@ def test_seeds_follow_on_from_the_brake_of_the_stratum_before(tmp_path: Path) ->
     assert noon.recipe.candidates == CandidateRequest(accept=30, seed_start=4000)
     given = TWO.replace("{ accept = 30 }", "{ accept = 30, seed_start = 9000 }")
     assert strata_of(given, tmp_path)[1].recipe.candidates == CandidateRequest(accept=30, seed_start=9000)
+
+
+def test_where_one_recipe_is_expected_strata_are_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match=r"r.toml: has strata; expected a recipe without them"):
+        parse_recipe({"system": "ieee13", "strata": []}, "r.toml")
 
 
 def test_a_file_without_strata_is_one_recipe(tmp_path: Path) -> None:

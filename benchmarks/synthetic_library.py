@@ -1,0 +1,117 @@
+"""A library of any size without simulating: real draws with right digests, made-up measures and penalties.
+
+The penalties have the shape of real ones: zero but for a window, in runs, a quarter of the hour without control and a
+tenth under OFO.
+"""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from scenario_lib.feeders.canonical import digest_of
+from scenario_lib.feeders.catalogue import load_experiment
+from scenario_lib.library.candidates import CandidateRow
+from scenario_lib.library.inputs import inputs_digest
+from scenario_lib.library.recipe import DataDigests, Recipe
+from scenario_lib.library.record import RecordFields, RecordProof
+from scenario_lib.library.traces import Array, trace_digest
+from scenario_lib.library.versions import versions
+from scenario_lib.library.writer import NewLibrary, NewRecord, write_library
+from scenario_lib.scenario.canonical import resolve
+from scenario_lib.scenario.randomize import randomize_scenario
+from scenario_lib.scenario.settings import RandomizationSettings
+from scenario_lib.screening.criteria import ScreeningCriteria
+from scenario_lib.simulation.engines import REFERENCE, Engine
+from scenario_lib.simulation.training_trace import training_trace_recipe
+
+_ENGINE = Engine(REFERENCE).label
+_BLOCK = 200
+
+
+def synthetic_recipe(system: str = "ieee13") -> Recipe:
+    """A shipped feeder with sampled profiles, the slowest draw; the digests of circuit and models are made up."""
+    settings = RandomizationSettings(randomize_pv_profile=True, randomize_tvl_profile=True)
+    trace = training_trace_recipe()
+    return Recipe(load_experiment(system), settings, DataDigests("synthetic", "synthetic", trace.digest, trace.params))
+
+
+def synthetic_traces(seed: int) -> tuple[Array, Array]:
+    """Made-up (baseline, OFO) penalties (pu^2) of an hour, mostly zero."""
+    rng = np.random.default_rng(seed)
+    start, length = int(rng.integers(0, 1800)), int(rng.integers(600, 1800))
+    seconds = np.arange(3600)
+    inside = (seconds >= start) & (seconds < start + length) & (rng.random(3600) < 0.8)
+    baseline = np.where(inside, rng.random(3600) * 1e-3, 0.0)
+    return baseline, np.where(seconds < start + length // 3, baseline / 10, 0.0)
+
+
+def synthetic_record(recipe: Recipe, seed: int) -> NewRecord:
+    """A record whose scenario and digests are right, and whose figures are those of its made-up penalties."""
+    scenario = randomize_scenario(seed, experiment=recipe.experiment, settings=recipe.settings)
+    overlay, resolved = scenario.params.training_overlay, resolve(scenario)
+    baseline, ofo = synthetic_traces(seed)
+    broken = np.flatnonzero(baseline)
+    figures = RecordFields(
+        seed=seed,
+        pv_scale=scenario.params.pv_scale,
+        load_scale=scenario.params.load_scale,
+        training_overlay=None if overlay is None else overlay.to_dict(),
+        baseline_integral=float(baseline.sum()),
+        ofo_integral=float(ofo.sum()),
+        baseline_violation_time_s=float(len(broken)),
+        ofo_violation_time_s=float(np.count_nonzero(ofo)),
+        recovery_frac=float(1 - ofo.sum() / baseline.sum()),
+        t_control_start=int(broken[0]),
+        t_control_end=int(broken[-1]) + 1,
+        bl_undervoltage_time_s=float(len(broken)),
+        bl_overvoltage_time_s=0.0,
+    )
+    digest = digest_of(resolved)
+    proof = RecordProof(
+        recipe=recipe.id,
+        engine=_ENGINE,
+        scenario_digest=digest,
+        baseline_digest=trace_digest(baseline),
+        ofo_digest=trace_digest(ofo),
+        inputs_digest=inputs_digest(recipe, _ENGINE, digest, overlay is not None),
+    )
+    return NewRecord(figures, proof, resolved)
+
+
+def _row(record: NewRecord) -> CandidateRow:
+    row = dict.fromkeys(field.name for field in fields(CandidateRow))
+    shared = {name: getattr(record.fields, name) for name in row.keys() & RecordFields.__slots__}
+    known = {"accepted": True, "reason": "accepted", "recipe": record.proof.recipe, "engine": _ENGINE, "ofo_ran": True}
+    return CandidateRow(**{**row, **shared, **known, "scenario_digest": record.proof.scenario_digest})
+
+
+def _block(recipe: Recipe, seeds: list[int]) -> list[NewRecord]:
+    return [synthetic_record(recipe, seed) for seed in seeds]
+
+
+def _records(recipe: Recipe, seeds: list[int], jobs: int) -> Iterator[NewRecord]:
+    blocks = (seeds[first : first + _BLOCK] for first in range(0, len(seeds), _BLOCK))
+    make = delayed(partial(_block, recipe))
+    for block in Parallel(n_jobs=jobs, return_as="generator")(make(block) for block in blocks):
+        yield from block
+
+
+def write_synthetic_library(folder: Path, n_records: int, jobs: int = 1) -> Path:
+    """Write a library of `n_records` into a new directory; everything in it is held in memory, the penalties apart."""
+    recipe = synthetic_recipe()
+    records = tuple(_records(recipe, [1000 * i + 7 for i in range(n_records)], jobs))
+    library = NewLibrary(
+        recipes=(recipe,),
+        records=records,
+        candidates=[_row(record) for record in records],
+        screening=ScreeningCriteria().to_dict(),
+        versions=versions(),
+        reproducible=True,
+    )
+    folder.mkdir(parents=True)
+    write_library(folder, library, (synthetic_traces(record.fields.seed) for record in records))
+    return folder
