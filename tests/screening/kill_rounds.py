@@ -38,7 +38,16 @@ class Build:
     jobs: int = 2
 
     def start(self, out: Path, *options: object) -> subprocess.Popen:
-        command = ("build", "--system", "ieee13", "--engine", self.engine, "--candidates", self.candidates)
+        command = (
+            "build",
+            "--no-report",
+            "--system",
+            "ieee13",
+            "--engine",
+            self.engine,
+            "--candidates",
+            self.candidates,
+        )
         return start(*command, "--jobs", self.jobs, "--out", out, *options, measure=self.measure)
 
     def undisturbed(self, out: Path) -> dict[str, bytes]:

@@ -19,7 +19,7 @@ from scenario_lib.screening.criteria import ScreeningCriteria
 from scenario_lib.screening.measure import MeasurePlan
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
 
-MADE_UP = ("build", "--system", "ieee13", "--engine", "reference", "--candidates", 6, "--out")
+MADE_UP = ("build", "--system", "ieee13", "--engine", "reference", "--no-report", "--candidates", 6, "--out")
 
 
 def on_dask(address: str) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ def test_candidates_that_misbehave_become_the_rows_of_a_local_build(
 
 def test_a_worker_killed_during_a_build_and_the_parent_after_it(dask_address: str, tmp_path: Path) -> None:
     out = tmp_path / "library"
-    command = ("build", "--system", "ieee13", "--candidates", 12, "--out")
+    command = ("build", "--system", "ieee13", "--no-report", "--candidates", 12, "--out")
     finish(start(*command, tmp_path / "here", "--jobs", 1))
     process = start(*command, out, *on_dask(dask_address))
     wait_for_candidates(process, out, 1)

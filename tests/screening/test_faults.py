@@ -34,7 +34,19 @@ from scenario_lib.screening.validate import validate_library
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import Engine
 
-COMMAND = ("build", "--system", "ieee13", "--engine", "reference", "--candidates", "6", "--jobs", "1", "--out")
+COMMAND = (
+    "build",
+    "--system",
+    "ieee13",
+    "--engine",
+    "reference",
+    "--no-report",
+    "--candidates",
+    "6",
+    "--jobs",
+    "1",
+    "--out",
+)
 PLAN = MeasurePlan(load_experiment("ieee13"), RandomizationSettings(), ScreeningCriteria(), engine=Engine("reference"))
 _KB = 1024
 
