@@ -15,6 +15,9 @@ _LEVELS = {
 }
 """By logger, by how often --verbose was given; --quiet leaves errors only."""
 
+_AT_FIRST_PROGRESS_S = 0.001
+"""Any positive delay keeps tqdm from drawing a bar as soon as it is made."""
+
 
 class _ToStderr(logging.Handler):
     """Log lines as the command line's other messages look; information is a plain line."""
@@ -47,10 +50,13 @@ def log_with_times() -> None:
 
 
 def progress_bar(disable: bool | None = False, **options: Any) -> Any:
-    """tqdm's bar on stderr, of the terminal's width; none with --quiet, only on a terminal if `disable` is None."""
+    """tqdm's bar on stderr, of the terminal's width; none with --quiet, only on a terminal if `disable` is None.
+
+    It appears with the first progress, so that a command that is refused shows its error and nothing else.
+    """
     from tqdm import tqdm
 
-    return tqdm(**options, dynamic_ncols=True, file=sys.stderr, disable=_quiet() or disable)
+    return tqdm(**options, delay=_AT_FIRST_PROGRESS_S, dynamic_ncols=True, file=sys.stderr, disable=_quiet() or disable)
 
 
 def _quiet() -> bool:
