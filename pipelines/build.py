@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from scenario_lib.errors import DataFileError, InvalidSettingError
-from scenario_lib.library.files import REPORT
+from scenario_lib.library.files import CANDIDATES, REPORT
 from scenario_lib.screening.build import BuildResult, build_strata
 from scenario_lib.screening.plan_recipes import MeasureOptions, planned
 from scenario_lib.screening.recipe_file import Tables, read_recipe_tables, with_overlay, with_request, with_setting
@@ -131,7 +131,8 @@ def _page(library: Path, system: str, specs_dir: Path | None) -> Path | None:
 def _finish(result: BuildResult) -> None:
     if not result.accepted:
         kept = "; the library that was there is untouched" if result.kept_existing else ""
-        click.echo(f"nothing was accepted; the candidates table in {result.path} says why{kept}", err=True)
+        table = result.path / CANDIDATES
+        click.echo(f"nothing was accepted; {table} says why, and how far voltages went{kept}", err=True)
         sys.exit(EXIT_NOTHING_ACCEPTED)
     if result.failed:
         sys.exit(EXIT_SOME_FAILED)

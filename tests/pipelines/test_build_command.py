@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from scenario_lib.pipelines import build as command
+from scenario_lib.pipelines import console
 
 from scenario_lib.execution.tasks import Failure, Outcome
 from scenario_lib.metrics.voltage import VoltageMeasures
@@ -59,7 +61,8 @@ def asked(monkeypatch) -> dict:
 BUILD = ("build", "--system", "ieee13", "--engine", "reference", "--no-report")
 
 
-def test_a_build_ends_with_a_summary_of_one_screen(run, tmp_path: Path) -> None:
+def test_a_build_ends_with_a_summary_of_one_screen(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "_AT_FIRST_PROGRESS_S", 0.0)  # this build is over before a bar would appear
     seen = run(*BUILD, "--candidates", 3, "--out", tmp_path / "library")
     assert seen.exit_code == 0
     lines = seen.output.splitlines()
@@ -70,18 +73,29 @@ def test_a_build_ends_with_a_summary_of_one_screen(run, tmp_path: Path) -> None:
     assert "accepted=2" in seen.errors
 
 
+def test_a_refused_build_shows_no_progress(run, tmp_path: Path) -> None:
+    (tmp_path / "library").mkdir()
+    seen = run(*BUILD, "--seeds", 7, "--out", tmp_path / "library")
+    assert seen.exit_code == 1
+    assert seen.errors.startswith("Error: ")
+    assert "exists already" in seen.errors
+    assert seen.errors.count("\n") == 1
+
+
 def test_nothing_accepted_exits_5_and_keeps_the_table(run, tmp_path: Path) -> None:
     seen = run(*BUILD, "--seeds", 1007, "--out", tmp_path / "library")
     assert seen.exit_code == 5
-    assert f"nothing was accepted; the candidates table in {tmp_path / 'library'} says why" in seen.errors
-    assert (tmp_path / "library" / "candidates.parquet").is_file()
+    table = tmp_path / "library" / "candidates.parquet"
+    assert f"nothing was accepted; {table} says why, and how far voltages went" in seen.errors
+    assert pq.read_table(table)["baseline_worst_v_min_pu"][0].as_py() > 0.9
 
 
 def test_nothing_accepted_over_a_library_says_that_it_is_untouched(run, tmp_path: Path) -> None:
     run(*BUILD, "--seeds", 7, "--out", tmp_path / "library")
     seen = run(*BUILD, "--seeds", 1007, "--out", tmp_path / "library", "--overwrite")
     assert seen.exit_code == 5
-    assert "library.rejected says why; the library that was there is untouched" in seen.errors
+    assert f"{tmp_path / 'library.rejected' / 'candidates.parquet'} says why" in seen.errors
+    assert "; the library that was there is untouched" in seen.errors
     assert run("info", tmp_path / "library").exit_code == 0
 
 
