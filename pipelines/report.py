@@ -33,9 +33,12 @@ def command(library: Path | None, evaluation: Path | None, out: Path | None, fig
     if source is None or (library and evaluation):
         raise InvalidSettingError("what is the page about? Give a library, or --evaluation with a directory")
     # Imported here, because matplotlib takes a while that help need not pay.
-    from scenario_lib.library.files import REPORT
+    from scenario_lib.learning.comparison import SCENARIOS
+    from scenario_lib.library.files import METADATA, REPORT
     from scenario_lib.reporting.page import write_page
 
+    if library and (library / SCENARIOS).is_file() and not (library / METADATA).exists():
+        raise InvalidSettingError(f"{library}: is an evaluation, not a library; give it as --evaluation")
     page = _evaluation_page(source) if library is None else _library_page(source, **play)
     target = out or source / REPORT
     write_page(target, page, figures)

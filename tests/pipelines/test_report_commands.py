@@ -46,6 +46,13 @@ def test_report_of_an_evaluation_elsewhere(run, tmp_path: Path) -> None:
     assert not (tmp_path / "folder" / "report.html").exists()
 
 
+def test_an_evaluation_in_place_of_a_library_is_told_apart(run, tmp_path: Path) -> None:
+    (tmp_path / "scenarios.parquet").touch()
+    seen = run("report", tmp_path)
+    assert seen.exit_code == 2
+    assert f"{tmp_path}: is an evaluation, not a library; give it as --evaluation" in seen.errors
+
+
 @pytest.mark.parametrize("arguments", [[], ["lib", "--evaluation", "folder"]])
 def test_report_is_about_one_thing(run, arguments: list[str]) -> None:
     seen = run("report", *arguments)
