@@ -100,5 +100,6 @@ def main(args: list[str] | None = None) -> Any:
         click.echo(f"Error: {error}", err=True)
         sys.exit(2 if isinstance(error, InvalidSettingError) else 1)
     except OSError as error:  # a full disk, a directory that may not be read
-        click.echo(f"Error: {error}", err=True)
+        where = f"{error.filename}: " if error.filename is not None else ""
+        click.echo(f"Error: {where}{error.strerror or error}", err=True)
         sys.exit(1)
