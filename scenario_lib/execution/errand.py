@@ -135,6 +135,7 @@ def _folder() -> Path:
     return folder
 
 
+_workers: list[Worker] = []
 _idle: LifoQueue[Worker] = LifoQueue()
 
 
@@ -145,8 +146,17 @@ def _borrowed_worker() -> Iterator[Worker]:
         worker = _idle.get_nowait()
     except Empty:
         worker = Worker(_IDLE_S)
-        Finalize(None, worker.close, exitpriority=_BEFORE_CHILDREN)
+        _workers.append(worker)
     try:
         yield worker
     finally:
         _idle.put(worker)
+
+
+def end_workers() -> None:
+    """End the processes that tasks ran in; the next task starts another one."""
+    for worker in _workers:
+        worker.close()
+
+
+Finalize(None, end_workers, exitpriority=_BEFORE_CHILDREN)
