@@ -40,8 +40,8 @@ def both_traces(record: ScenarioRecord) -> None:
     _ = record.baseline_voltage_pen_per_step, record.ofo_voltage_pen_per_step
 
 
-def figures(path: str, n_draws: int) -> dict[str, object]:
-    """Times of opening, of sampling and materialising a record, and of reading both its traces."""
+def read(path: str, n_draws: int) -> tuple[ScenarioLibrary, dict[str, object]]:
+    """The library, with times of opening, of sampling and materialising a record, and of reading both its traces."""
     opened: list[ScenarioLibrary] = []
     open_s, open_cpu_s = timed(lambda: opened.append(ScenarioLibrary(path)))
     (library,) = opened
@@ -53,7 +53,7 @@ def figures(path: str, n_draws: int) -> dict[str, object]:
         draws.append(timed(lambda: library.materialize(library.sample(rng))))
         traces.append(timed(partial(both_traces, library.sample(rng))))
     seed_s, _ = timed(lambda: library.record_for(library[-1].seed))
-    return {
+    return library, {
         "open_s": round(open_s, 3),
         "open_cpu_s": round(open_cpu_s, 3),
         "first_draw_s": round(first_s, 3),
@@ -64,5 +64,7 @@ def figures(path: str, n_draws: int) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(figures(sys.argv[1], int(sys.argv[2]))), flush=True)
+    # It stays in memory while that is looked at.
+    library, figures = read(sys.argv[1], int(sys.argv[2]))
+    print(json.dumps(figures), flush=True)
     sys.stdin.read()

@@ -1,6 +1,5 @@
 """The group behind `scenario-lib`: commands are loaded when they are asked for, so that help is quick."""
 
-import logging
 import sys
 from importlib import import_module
 from typing import Any
@@ -95,7 +94,6 @@ def main(args: list[str] | None = None) -> Any:
     """Run the command line; errors of this project become one line and exit code 1, or 2 for a bad option."""
     from scenario_lib.errors import InvalidSettingError, ScenarioLibError
 
-    _show_log()
     try:
         return group.main(args=args, standalone_mode=True)
     except ScenarioLibError as error:
@@ -104,16 +102,3 @@ def main(args: list[str] | None = None) -> Any:
     except OSError as error:  # a full disk, a directory that may not be read
         click.echo(f"Error: {error}", err=True)
         sys.exit(1)
-
-
-class _StandardError(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        click.echo(self.format(record), err=True)
-
-
-def _show_log() -> None:
-    """What this project says while it works is for whoever runs a command."""
-    logger = logging.getLogger("scenario_lib")
-    logger.setLevel(logging.INFO)
-    if not logger.handlers:
-        logger.addHandler(_StandardError())

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 _LEVELS = {
-    "scenario_lib": (logging.WARNING, logging.INFO, logging.DEBUG),
+    "scenario_lib": (logging.INFO, logging.DEBUG, logging.DEBUG),
     "openg2g": (logging.WARNING, logging.WARNING, logging.INFO),
 }
 """By logger, by how often --verbose was given; --quiet leaves errors only."""
@@ -25,7 +25,7 @@ class _ToStderr(logging.Handler):
 
 class _Plain(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        prefix = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
+        prefix = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
         return f"{prefix}{record.getMessage()}"
 
 
@@ -42,10 +42,8 @@ def configure_logging(quiet: bool, verbose: int) -> None:
 
 
 def log_with_times() -> None:
-    """Say what is being done, with times, as a log file wants it; --quiet still leaves errors only."""
+    """Give each line of the log its time, as a log file wants it."""
     _HANDLER.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    if not _quiet():
-        logging.getLogger("scenario_lib").setLevel(logging.INFO)
 
 
 def progress_bar(disable: bool | None = False, **options: Any) -> Any:

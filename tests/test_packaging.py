@@ -72,7 +72,7 @@ def test_every_module_and_data_file_is_inside(wheel: Path) -> None:
     assert {"py.typed", "pipelines/cli.py", "data/README.md", "data/feeders/ieee123/ieee123.dss"} <= inside
     assert sum(name.endswith("trace.csv") for name in inside) == 5
     assert sum(name.startswith("data/catalogue/") for name in inside) == 4
-    assert {Path(name).suffix for name in inside} == {".py", ".typed", ".md", ".toml", ".csv", ".dss", ".json"}
+    assert {Path(name).suffix for name in inside} == {".py", ".typed", ".md", ".toml", ".csv", ".dss", ".json", ".html"}
     assert wheel.stat().st_size < 1_000_000
 
 

@@ -38,7 +38,9 @@ def read_table(path: Path, schema: pa.Schema, stream: BinaryIO | None = None) ->
         file = pq.ParquetFile(path if stream is None else stream)
         fault = _fault(file, schema, path.stat().st_size)
         return _read(path, schema, stream) if fault is None else _refuse(path, fault)
-    except (OSError, pa.ArrowException) as error:
+    except LibraryError:
+        raise
+    except (OSError, ValueError, LookupError, pa.ArrowException) as error:  # names that are not UTF-8 are ValueErrors
         text = " ".join(str(error).split())
         raise LibraryError(f"{path}: cannot be read ({text}); the library is damaged") from None
 

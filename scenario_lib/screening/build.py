@@ -113,7 +113,7 @@ def build_strata(
         recipes = [recipe_of(stratum.plan, stratum.name) for stratum in strata]
         record = build_record(strata, recipes)
         resumed = _open_journal(workspace.journal, record, options)
-        logger.info("%s: %d workers on engine %s", options.out, options.jobs, strata[0].plan.engine.label)
+        logger.debug("%s: %d workers on engine %s", options.out, options.jobs, strata[0].plan.engine.label)
         log = BuildLog(jobs=options.jobs, resumed=len(resumed))
         running = _Running(workspace.journal, {**known.lines, **resumed}, known, options, Tally(on_progress, strata))
         screened = [
@@ -124,7 +124,7 @@ def build_strata(
         library = assemble(screened, running.lines, record["versions"])
         path = _write(workspace, library, log, running.traces)
         workspace.journal.discard()
-        logger.info("%s: published with %d records", path, len(library.records))
+        logger.debug("%s: published with %d records", path, len(library.records))
     return BuildResult(
         path=path,
         screened=screened,

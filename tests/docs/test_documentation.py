@@ -7,11 +7,13 @@ A page runs in an empty folder in which `data` and `benchmarks` are those of the
 - a block whose first line is a comment like `# file: my/experiment.toml` is written to that file.
 
 Blocks that take minutes stand under the comment `skip: next if(not long, ...)`; `scripts/docs --run` runs them too.
+Those that need an extra stand under `skip: next if(not have("its module"), ...)`.
 """
 
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from unittest import SkipTest
 
@@ -80,7 +82,7 @@ def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytes
     for folder in ("data", "benchmarks"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     document = parsed(page)
-    document.namespace["long"] = LONG in os.environ
+    document.namespace |= {"long": LONG in os.environ, "have": find_spec}
     with monkeypatch.context() as moved:
         moved.chdir(tmp_path)
         evaluated(document)

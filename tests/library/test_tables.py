@@ -70,6 +70,13 @@ def test_missing_empty_and_foreign_files(tmp_path: Path) -> None:
     assert "cannot be read" in refusal(tmp_path / "t.parquet")
 
 
+def test_a_column_whose_name_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    pq.write_table(table([7], ["accepted"]), tmp_path / "t.parquet", compression="NONE", store_schema=False)
+    content = (tmp_path / "t.parquet").read_bytes()
+    (tmp_path / "t.parquet").write_bytes(content.replace(b"reason", b"rea\x80on"))
+    assert "cannot be read" in refusal(tmp_path / "t.parquet")
+
+
 def test_a_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     write_table(tmp_path / "t.parquet", table([7], ["accepted"]))
     content = (tmp_path / "t.parquet").read_bytes()

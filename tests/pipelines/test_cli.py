@@ -165,6 +165,7 @@ def test_the_console_script_is_installed_beside_python() -> None:
 
 def test_what_the_project_logs_is_on_standard_error_once(run, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
-        run("--version")
+        run("models", "list", "--gpu", "none")
+    capsys.readouterr()
     logging.getLogger("scenario_lib.simulation").info("half a minute")
     assert capsys.readouterr().err == "half a minute\n"
