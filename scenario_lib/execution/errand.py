@@ -4,7 +4,6 @@ The process is that of a local run, so that time limits, deaths and threads are 
 crashes takes along that process, and never the cluster's worker.
 """
 
-import atexit
 import functools
 import platform
 import shutil
@@ -13,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.util import Finalize
 from pathlib import Path
 from queue import Empty, LifoQueue
 from typing import Any
@@ -29,6 +29,9 @@ _IDLE_S = 60.0
 """A cluster's workers live for weeks; their processes for our tasks need not."""
 
 _PARCELS_KEPT = 8
+
+_BEFORE_CHILDREN = 1
+"""A nanny's worker runs no `atexit` functions, and waits for its children; finalizers of this priority come before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +131,11 @@ def _call_prepare(function: Portable[Any, Any]) -> None:
 def _folder() -> Path:
     """Where this process unpacks parcels, removed when it ends."""
     folder = Path(tempfile.mkdtemp(prefix="scenario-lib-parcels-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    Finalize(None, shutil.rmtree, (folder, True), exitpriority=_BEFORE_CHILDREN)
     return folder
 
 
+_workers: list[Worker] = []
 _idle: LifoQueue[Worker] = LifoQueue()
 
 
@@ -142,7 +146,17 @@ def _borrowed_worker() -> Iterator[Worker]:
         worker = _idle.get_nowait()
     except Empty:
         worker = Worker(_IDLE_S)
+        _workers.append(worker)
     try:
         yield worker
     finally:
         _idle.put(worker)
+
+
+def end_workers() -> None:
+    """End the processes that tasks ran in; the next task starts another one."""
+    for worker in _workers:
+        worker.close()
+
+
+Finalize(None, end_workers, exitpriority=_BEFORE_CHILDREN)

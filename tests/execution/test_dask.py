@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 import sample_tasks
-from dask_cluster import N_WORKERS, dask_scheduler
+from dask_cluster import N_WORKERS, dask_cluster, dask_scheduler
 from portable_tasks import CannotPrepare, KillsItsHost, Plain, Reading
+from worker_processes import is_running, workers_of
 
 from scenario_lib.errors import ClusterError, MissingExtraError
 from scenario_lib.execution import cluster
@@ -154,6 +155,21 @@ def test_nobody_at_the_address(monkeypatch) -> None:
     for address in ("tcp://127.0.0.1:1", "nonsense://x"):
         with pytest.raises(ClusterError, match=f"no Dask scheduler answers at {address} .*start one with"):
             cluster.require_usable(Cluster("dask", address), ())
+
+
+def test_a_worker_that_ends_leaves_nothing_and_waits_for_nobody(tmp_path: Path) -> None:
+    file = tmp_path / "mine.txt"
+    file.write_text("a user's own file")
+    with dask_cluster(tmp_path) as address:
+        options = RunOptions(cluster=Cluster("dask", address))
+        outcomes = list(run_tasks(Reading(path=file), range(6), options))
+        folders = {Path(outcome.result[2]).parents[1] for outcome in outcomes}
+        assert all(folder.is_dir() for folder in folders)
+        processes = [process for host in {outcome.result[3] for outcome in outcomes} for process in workers_of(host)]
+        assert len(processes) == N_WORKERS, "they wait for more tasks"
+        assert all(map(is_running, processes))
+    assert not any(map(is_running, processes))
+    assert not any(folder.exists() for folder in folders)
 
 
 def test_a_scheduler_without_workers_and_one_that_ends(tmp_path: Path, monkeypatch) -> None:

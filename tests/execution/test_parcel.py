@@ -1,6 +1,7 @@
 """What goes into a parcel, and what comes out of it elsewhere."""
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 
 import portable_tasks
@@ -13,6 +14,13 @@ from scenario_lib.execution.errand import Errand, Lacking, Outcome, Refused, run
 from scenario_lib.execution.identity import difference, identity
 from scenario_lib.execution.options import Cluster, RunOptions
 from scenario_lib.execution.parcel import pack, unpack
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_worker_is_left() -> Iterator[None]:
+    """Here errands run in the process of the tests, which is to have no workers of its own after these."""
+    yield
+    errand.end_workers()
 
 
 @pytest.fixture
