@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from distributed import Client, KilledWorker
@@ -11,6 +11,7 @@ from joblib import Parallel
 from joblib._dask import DaskDistributedBackend
 
 from scenario_lib.errors import ClusterError
+from scenario_lib.execution.leaving import left_quietly
 from scenario_lib.execution.pools import Pool
 
 _PATIENCE_S = 10
@@ -69,8 +70,9 @@ def _run(client: Client, cores: int, calls: Iterable[Any]) -> Iterator[Any]:
         n_jobs=-1, backend=backend, return_as="generator_unordered", pre_dispatch=2 * cores, batch_size=1
     )(calls)
     try:
-        with closing(outcomes):
-            yield from outcomes
+        with left_quietly(outcomes):
+            for outcome in outcomes:  # noqa: UP028 - "yield from" would pass a close on before it is left quietly
+                yield outcome
     except (CancelledError, CommClosedError) as error:
         address = client.scheduler.address
         raise ClusterError(

@@ -7,13 +7,13 @@ run again one at a time, each in a process of its own. Outcomes come in the orde
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
 
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky import get_reusable_executor
 
 from scenario_lib.execution.cluster import run_on_cluster
 from scenario_lib.execution.feed import Feed
+from scenario_lib.execution.leaving import left_quietly
 from scenario_lib.execution.options import RunOptions
 from scenario_lib.execution.outcomes import ERROR, TIMEOUT, WORKER_DIED, Failure, Outcome, Result, Task, one_line
 from scenario_lib.execution.worker import WORKER_LOST, Worker, guarded, run_alone
@@ -73,7 +73,7 @@ def _in_pool(
         outcomes = Parallel(return_as="generator_unordered", pre_dispatch=2 * options.jobs, batch_size=1)(
             delayed(guarded)(function, task, options, os.getpid()) for task in feed
         )
-    with closing(outcomes):
+    with left_quietly(outcomes):
         for outcome in outcomes:
             feed.finished(outcome.task)
             yield outcome

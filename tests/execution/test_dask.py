@@ -21,7 +21,7 @@ from scenario_lib.execution.outcomes import DIED_TWICE, Outcome
 from scenario_lib.execution.tasks import run_tasks
 
 pytest.importorskip("distributed", reason="needs the extra 'dask'")
-pytestmark = pytest.mark.filterwarnings("ignore:.*still being processed by the workers:UserWarning")  # of a left run
+pytestmark = pytest.mark.filterwarnings("error:.*still being processed by the workers:UserWarning")  # of a left run
 
 
 @pytest.fixture(scope="module")

@@ -137,7 +137,7 @@ def test_tasks_run_in_worker_processes_and_none_is_left(jobs: int) -> None:
     assert workers_of(os.getpid()) == []
 
 
-@pytest.mark.filterwarnings("ignore:.*still being processed by the workers:UserWarning")  # joblib's, of a left run
+@pytest.mark.filterwarnings("error:.*still being processed by the workers:UserWarning")  # joblib's, of a left run
 @both_job_counts
 def test_a_run_that_is_left_early_leaves_no_worker(jobs: int) -> None:
     outcomes = run_tasks(sample_tasks.sleep_seconds, [0.0, 60.0, 60.5], RunOptions(jobs=jobs))
