@@ -1,20 +1,18 @@
-"""Strata in a recipe file: each `[[strata]]` is a recipe of its own, which inherits what it does not say itself.
+"""Strata in a recipe file: each `[[strata]]` is a recipe of its own, which inherits what it does not say itself::
 
-```toml
-system = "ieee13"
+    system = "ieee13"
 
-[screening]                 # for all strata
-min_recovery_frac = 0.4
+    [screening]                 # for all strata
+    min_recovery_frac = 0.4
 
-[[strata]]
-name = "evening"
-candidates = { quota = { under = 200, mixed = 50 }, max_candidates = 4000 }
-randomization = { load_scale_min = 1.0 }
+    [[strata]]
+    name = "evening"
+    candidates = { quota = { under = 200, mixed = 50 }, max_candidates = 4000 }
+    randomization = { load_scale_min = 1.0 }
 
-[[strata]]
-name = "noon"
-candidates = { quota = { over = 100 } }
-```
+    [[strata]]
+    name = "noon"
+    candidates = { quota = { over = 100 } }
 
 Seeds follow one another: a stratum's first seed comes after the last one that the stratum before it may try
 (`max_candidates` of them, tried or not), unless it gives a `seed_start` of its own. So no stratum depends on how many
