@@ -1,6 +1,5 @@
 """`scenario-lib convert`: the same library in the other of its two forms."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import click
 
 from scenario_lib.library.convert import STORES, Conversion, convert_library
 
+from .console import echo_facts
 from .options import json_option
 
 _BYTES_PER_MB = 1e6
@@ -29,7 +29,8 @@ def command(library: Path, store: str, out: Path, overwrite: bool, as_json: bool
     Exit codes: 0 converted; 1 refused or failed, and nothing was written; 2 usage.
     """
     done = convert_library(library, store, out, overwrite)
-    click.echo(json.dumps(asdict(done), indent=1, default=str) if as_json else "\n".join(_lines(done)))
+    facts = {**asdict(done), "source": str(done.source), "target": str(done.target)}
+    echo_facts(facts, _lines(done), as_json)
 
 
 def _lines(done: Conversion) -> list[str]:

@@ -15,14 +15,19 @@ _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
 
+def sync(path: Path) -> None:
+    """Flush a file, or the entries of a directory, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def sync_directory(folder: Path) -> None:
     """Flush a directory's files and its entries to disk."""
     for path in [*folder.iterdir(), folder]:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(path)
 
 
 def publish(finished: Path, target: Path) -> None:
@@ -42,11 +47,7 @@ def publish(finished: Path, target: Path) -> None:
             replaced.rename(target)
             raise
         shutil.rmtree(replaced)
-    descriptor = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(target.parent)
 
 
 def _exchange(first: Path, second: Path) -> bool:

@@ -6,7 +6,6 @@ ROOT/failed/2026-11-29  one that did not, likewise
 ROOT/work/              the build that is under way
 """
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from scenario_lib.errors import NightBusyError
 from scenario_lib.library.files import write_json
-from scenario_lib.library.publish import sync_directory
+from scenario_lib.library.publish import sync, sync_directory
 
 _TRASH = ".trash-"
 
@@ -39,7 +38,7 @@ class Shelf:
         _discard(target)
         sync_directory(library)
         library.rename(target)
-        _sync_entry(self.folder)
+        sync(self.folder)
         return target
 
     def note(self, night: date, report: dict[str, Any]) -> None:
@@ -120,7 +119,7 @@ class NightFolders:
         fresh.unlink(missing_ok=True)
         fresh.symlink_to(self.good.library(night).relative_to(self.root))
         fresh.replace(self.pointer)
-        _sync_entry(self.root)
+        sync(self.root)
 
 
 def _discard(folder: Path) -> None:
@@ -130,11 +129,3 @@ def _discard(folder: Path) -> None:
         shutil.rmtree(trash, ignore_errors=True)
         folder.rename(trash)
         shutil.rmtree(trash)
-
-
-def _sync_entry(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
