@@ -46,6 +46,16 @@ class LazyGroup(click.Group):
         command: click.Command = import_module(f".{cmd_name}", __package__).command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's, but a misspelt command is told which one was probably meant."""
+        if args and args[0] not in _COMMANDS and not ctx.resilient_parsing and not args[0].startswith("-"):
+            from scenario_lib.feeders.checks import likely
+
+            ctx.fail(f"no command {args[0]!r}; {likely(args[0], _COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete names of commands without importing any of them."""
         names = [name for name in _COMMANDS if name.startswith(incomplete)]

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from scenario_lib.errors import DataFileError, InvalidSettingError
 from scenario_lib.learning.settings import TrainingSettings, parse_settings, read_settings_tables, with_settings
 from scenario_lib.learning.training import TrainingProgress, TrainingResult, TrainingRun, train
 from scenario_lib.screening.readable import plain_figure
@@ -73,7 +74,11 @@ def _settings(options: dict[str, Any]) -> TrainingSettings:
         for text in options["rewards" if option == "reward" else "settings"]:
             name, value = name_and_value(text, f"--{option}")
             changes[name] = value
-    return parse_settings(with_settings(tables, changes), str(config or "command line"))
+    settings = parse_settings(tables, str(config))
+    try:
+        return parse_settings(with_settings(tables, changes), "command line") if changes else settings
+    except DataFileError as error:
+        raise InvalidSettingError(str(error)) from None
 
 
 def _show(bar: Any, progress: TrainingProgress) -> None:

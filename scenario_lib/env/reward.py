@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenario_lib.env.observation import ObservationConfig, VoltageSource, merge_states
-from scenario_lib.feeders.checks import refuse, require_at_least, require_positive
+from scenario_lib.feeders.checks import Bounds, positive, refuse, require_bounds
 
 SWITCH_MODES = ("magnitude", "binary", "cooldown")
 NEVER_CHANGED = 999
@@ -20,6 +20,16 @@ TERMS = ("voltage", "throughput", "latency", "switch", "safe", "ofo_baseline")
 STATISTICS = ("max_under", "max_over", "violation_frac")
 
 Components = dict[str, float]
+
+_LARGEST_WEIGHT = 1e12
+_BOUNDS = {
+    **dict.fromkeys(
+        ("w_voltage", "w_throughput", "w_latency", "w_switch", "w_safe", "reward_clip"), Bounds(0, _LARGEST_WEIGHT)
+    ),
+    "switch_cooldown_tau": positive(),
+    "v_min": Bounds(0, 10),
+    "v_max": positive(10),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +63,7 @@ class RewardConfig:
     def __post_init__(self) -> None:
         if self.switch_mode not in SWITCH_MODES:
             raise refuse("switch_mode", self.switch_mode, f"one of {', '.join(SWITCH_MODES)}")
-        for name in ("w_voltage", "w_throughput", "w_latency", "w_switch", "w_safe", "reward_clip"):
-            require_at_least(name, getattr(self, name), 0)
-        require_positive("switch_cooldown_tau", self.switch_cooldown_tau)
+        require_bounds(self, _BOUNDS)
         if self.v_max <= self.v_min:
             raise refuse("v_max", self.v_max, f"more than v_min ({self.v_min})")
 

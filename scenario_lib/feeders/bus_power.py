@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from scenario_lib.feeders.checks import (
+    ANY,
     STRICT,
+    Bounds,
+    positive,
     refuse,
-    require_at_least,
-    require_between,
-    require_finite,
-    require_positive,
+    require_at_most_entries,
+    require_bounds,
+    require_circuit_name,
 )
+
+_BOUNDS = {"bus_kv": positive(2000), "peak_kw_per_phase": Bounds(0, 1e7), "power_factor": Bounds(1e-6, 1)}
+_MOST_POINTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +33,9 @@ class PowerSeries:
     def __post_init__(self) -> None:
         if len(self.time_s) != len(self.kw_per_phase) or len(self.time_s) < 1:
             raise refuse("profile", (len(self.time_s), len(self.kw_per_phase)), "as many powers as times, at least one")
+        require_at_most_entries("profile", self.time_s, _MOST_POINTS)
         for value in (*self.time_s, *self.kw_per_phase):
-            require_finite("profile value", value)
+            ANY.require("profile value", value)
         if any(later <= earlier for earlier, later in zip(self.time_s, self.time_s[1:], strict=False)):
             raise refuse("profile times", "not rising", "strictly rising times in seconds")
 
@@ -53,11 +59,8 @@ class BusPower:
     series: PowerSeries | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.bus, str) or not self.bus:
-            raise refuse("bus", self.bus, "the name of a bus")
-        require_positive(f"bus_kv at bus {self.bus}", self.bus_kv)
-        require_at_least(f"peak_kw_per_phase at bus {self.bus}", self.peak_kw_per_phase, 0)
-        require_between(f"power_factor at bus {self.bus}", self.power_factor, 1e-6, 1)
+        require_circuit_name("bus", self.bus)
+        require_bounds(self, _BOUNDS, f"{{}} at bus {self.bus}")
 
 
 @dataclass(frozen=True, slots=True)

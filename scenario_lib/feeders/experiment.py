@@ -9,13 +9,17 @@ from typing import ClassVar
 
 from scenario_lib.feeders.bus_power import PVSystem, TimeVaryingLoad
 from scenario_lib.feeders.checks import (
+    ANY,
+    MOST_GPUS,
     STRICT,
+    Bounds,
+    count,
+    positive,
     refuse,
     require_at_least,
-    require_count,
+    require_at_most_entries,
+    require_bounds,
     require_distinct,
-    require_finite,
-    require_positive,
 )
 from scenario_lib.feeders.feeder import Feeder, Limits
 from scenario_lib.feeders.models import ModelSpec
@@ -26,6 +30,26 @@ DURATION_S = 3600
 
 INITIAL_BATCH_CHOICES = (32, 64, 128)
 """Batch sizes among which a scenario's initial ones are drawn."""
+
+_JOB_BOUNDS = {
+    "n_gpus": count(0, MOST_GPUS),
+    "target_peak_w_per_gpu": positive(1e5),
+    "t_start_s": ANY,
+    "t_end_s": ANY,
+}
+_OFO_BOUNDS = {
+    "primal_step_size": positive(),
+    "w_throughput": Bounds(0),
+    "w_switch": Bounds(0),
+    "voltage_gradient_scale": Bounds(0, 1e12),
+    "v_min": positive(10),
+    "v_max": positive(10),
+    "voltage_dual_step_size": positive(),
+    "latency_dual_step_size": positive(),
+    "sensitivity_update_interval": count(0),
+    "sensitivity_perturbation_kw": positive(1e7),
+}
+_MOST_SITES, _MOST_ELEMENTS = 100, 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +69,7 @@ class TrainingJob:
     t_end_s: float
 
     def __post_init__(self) -> None:
-        require_count("training job n_gpus", self.n_gpus, 0)
-        require_positive("training job target_peak_w_per_gpu", self.target_peak_w_per_gpu)
-        require_finite("training job t_start_s", self.t_start_s)
+        require_bounds(self, _JOB_BOUNDS, "training job {}")
         require_at_least("training job t_end_s", self.t_end_s, self.t_start_s)
 
 
@@ -75,12 +97,7 @@ class OFOTuning:
     sensitivity_perturbation_kw: float = 100.0
 
     def __post_init__(self) -> None:
-        for name in ("primal_step_size", "voltage_dual_step_size", "latency_dual_step_size", "v_min"):
-            require_positive(f"ofo {name}", getattr(self, name))
-        for name in ("w_throughput", "w_switch", "voltage_gradient_scale"):
-            require_at_least(f"ofo {name}", getattr(self, name), 0)
-        require_positive("ofo sensitivity_perturbation_kw", self.sensitivity_perturbation_kw)
-        require_count("ofo sensitivity_update_interval", self.sensitivity_update_interval, 0)
+        require_bounds(self, _OFO_BOUNDS, "ofo {}")
         if self.v_max <= self.v_min:
             raise refuse("ofo v_max", self.v_max, f"more than v_min ({self.v_min})")
 
@@ -112,6 +129,12 @@ class Experiment:
     def __post_init__(self) -> None:
         if not self.sites:
             raise refuse("sites", self.sites, "at least one datacenter site")
+        for field, entries, most in (
+            ("sites", self.sites, _MOST_SITES),
+            ("pv_systems", self.pv_systems, _MOST_ELEMENTS),
+            ("loads", self.loads, _MOST_ELEMENTS),
+        ):
+            require_at_most_entries(field, entries, most)
         require_distinct("site names", (site.name.lower() for site in self.sites))
         for site in self.sites:
             self._check_site(site)

@@ -16,7 +16,7 @@ from scenario_lib.feeders.checks import STRICT, require_distinct
 from scenario_lib.feeders.experiment import Experiment, OFOTuning, TrainingJob
 from scenario_lib.feeders.feeder import Feeder, Limits
 from scenario_lib.feeders.models import ModelSpec
-from scenario_lib.feeders.parsing import parse_as, read_toml
+from scenario_lib.feeders.parsing import EXPERIMENT, parse_as, read_toml
 from scenario_lib.feeders.published_models import known_spec
 from scenario_lib.feeders.sites import DatacenterPhysics, Site
 
@@ -56,7 +56,7 @@ def read_experiment(path: Path) -> Experiment:
         DataFileError: A table or value is not what it should be; the message names file and field.
     """
     path = Path(path).resolve()
-    tables = read_toml(path)
+    tables = read_toml(path, EXPERIMENT)
     for kind in ("pv_systems", "loads"):
         for table in _tables(tables.get(kind)):
             _inline_series(table, path)

@@ -3,7 +3,19 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from scenario_lib.feeders.checks import STRICT, refuse, require_between, require_finite, require_positive
+from scenario_lib.feeders.checks import (
+    STRICT,
+    positive,
+    refuse,
+    require_at_most_entries,
+    require_between,
+    require_bounds,
+    require_name,
+)
+
+_LIMIT_BOUNDS = {"v_min_pu": positive(10), "v_max_pu": positive(10)}
+_FEEDER_BOUNDS = {"source_pu": positive(10)}
+_MOST_ZONES, _MOST_BUSES = 1000, 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +28,7 @@ class Limits:
     v_max_pu: float = 1.05
 
     def __post_init__(self) -> None:
-        require_positive("v_min_pu", self.v_min_pu)
-        require_finite("v_max_pu", self.v_max_pu)
+        require_bounds(self, _LIMIT_BOUNDS)
         if self.v_max_pu <= self.v_min_pu:
             raise refuse("v_max_pu", self.v_max_pu, f"more than v_min_pu ({self.v_min_pu})")
 
@@ -47,6 +58,19 @@ class Feeder:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "zones", dict(sorted(self.zones.items())))
-        require_positive("source_pu", self.source_pu)
+        require_name("feeder name", self.name)
+        require_bounds(self, _FEEDER_BOUNDS)
+        require_at_most_entries("zones", self.zones, _MOST_ZONES)
+        for zone, buses in self.zones.items():
+            require_name("zone name", zone)
+            _require_buses(f"zone {zone}", buses)
+        _require_buses("exclude_buses", self.exclude_buses)
         for regulator, tap in self.initial_taps_pu.items():
+            require_name("regulator name in initial_taps_pu", regulator)
             require_between(f"initial tap of {regulator}", tap, 0.5, 1.5)
+
+
+def _require_buses(field: str, buses: tuple[str, ...]) -> None:
+    require_at_most_entries(field, buses, _MOST_BUSES)
+    for bus in buses:
+        require_name(f"bus in {field}", bus)

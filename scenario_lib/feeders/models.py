@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import ClassVar
 
 from scenario_lib.errors import UnknownNameError
-from scenario_lib.feeders.checks import STRICT, refuse, require_count, require_positive
+from scenario_lib.feeders.checks import (
+    STRICT,
+    count,
+    few,
+    positive,
+    refuse,
+    require_at_most_entries,
+    require_bounds,
+    require_count,
+    require_name,
+)
 from scenario_lib.feeders.data_files import data_dir
 from scenario_lib.feeders.measurements import (
     ITLMixture,
@@ -22,7 +32,7 @@ from scenario_lib.feeders.measurements import (
     LogisticFits,
     PowerTraceStatistics,
 )
-from scenario_lib.feeders.parsing import parse_as, read_toml
+from scenario_lib.feeders.parsing import MODEL, parse_as, read_toml
 
 __all__ = [
     "ITLMixture",
@@ -35,6 +45,14 @@ __all__ = [
     "shipped_model",
     "shipped_models",
 ]
+
+_LARGEST_BATCH, _MOST_BATCH_SIZES = 1_000_000, 1000
+_BOUNDS = {
+    "gpus_per_replica": count(1, 10_000),
+    "tensor_parallel": count(1, 10_000),
+    "expert_parallel": count(1, 10_000),
+    "itl_deadline_s": positive(3600),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +96,8 @@ class ModelSpec:
         for field in ("label", "model_id", "gpu_model", "task", "precision"):
             if not isinstance(getattr(self, field), str) or not getattr(self, field).strip():
                 raise refuse(f"{field} of model {self.label!r}", getattr(self, field), "a name")
-        for field in ("gpus_per_replica", "tensor_parallel", "expert_parallel"):
-            require_count(f"{field} of model {self.label}", getattr(self, field), 1)
-        require_positive(f"itl_deadline_s of model {self.label}", self.itl_deadline_s)
+        require_name("label of a model", self.label)
+        require_bounds(self, _BOUNDS, f"{{}} of model {self.label}")
         for field in ("batch_sizes", "feasible_batch_sizes"):
             if not getattr(self, field):
                 raise refuse(f"{field} of model {self.label}", (), "at least one batch size")
@@ -147,7 +164,7 @@ def load_model(path: Path) -> ModelData:
         MissingDataError: No such file.
         DataFileError: Not TOML, or a table, key or value is not what it should be; names the file and the field.
     """
-    return parse_as(ModelData, read_toml(Path(path)), str(path))
+    return parse_as(ModelData, read_toml(Path(path), MODEL), str(path))
 
 
 @cache
@@ -164,13 +181,14 @@ def shipped_model(label: str) -> ModelData:
     """
     known = {model.spec.label: model for model in shipped_models()}
     if label not in known:
-        raise UnknownNameError(f"no model {label!r} ships with scenario-lib; known are {', '.join(known)}")
+        raise UnknownNameError(f"no model {label!r} ships with scenario-lib; known are {few(known)}")
     return known[label]
 
 
 def _require_batch_sizes(field: str, found: Sequence[int], measured: Sequence[int]) -> None:
+    require_at_most_entries(field, found, _MOST_BATCH_SIZES)
     for batch_size in found:
-        require_count(field, batch_size, 1)
+        require_count(field, batch_size, 1, _LARGEST_BATCH)
     if any(later <= earlier for earlier, later in pairwise(found)):
         raise refuse(field, tuple(found), "batch sizes that increase")
     if not set(found) <= set(measured):

@@ -5,18 +5,41 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from scenario_lib.feeders.checks import (
+    ANY,
+    LARGEST_SEED,
+    MOST_GPUS,
     STRICT,
+    Bounds,
+    count,
+    positive,
     refuse,
     require_at_least,
-    require_between,
-    require_count,
+    require_at_most_entries,
+    require_bounds,
+    require_circuit_name,
     require_distinct,
-    require_finite,
-    require_positive,
+    require_name,
 )
 
 # OpenDSS element names are made of site names.
-_SAFE_SITE_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_SAFE_SITE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+_RAMP_BOUNDS = {"target_replicas": count(0, MOST_GPUS), "t_start_s": ANY, "t_end_s": ANY}
+_DEPLOYMENT_BOUNDS = {"replicas": count(0, MOST_GPUS), "initial_batch_size": count(1, 1_000_000)}
+_SITE_BOUNDS = {
+    "bus_kv": positive(2000),
+    "base_kw_per_phase": Bounds(0, 1e7),
+    "total_gpu_capacity": count(1, MOST_GPUS),
+    "seed": count(0, LARGEST_SEED),
+}
+_PHYSICS_BOUNDS = {
+    "gpus_per_server": count(1, 10_000),
+    "power_factor": Bounds(1e-6, 1),
+    "noise_fraction": Bounds(0, 10),
+    "template_duration_s": Bounds(1, 86_400),
+}
+_SCALE_BOUNDS = positive(100)
+_MOST_RAMPS, _MOST_MODELS = 1000, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +53,7 @@ class Ramp:
     t_end_s: float
 
     def __post_init__(self) -> None:
-        require_count("ramp target_replicas", self.target_replicas, 0)
-        require_finite("ramp t_start_s", self.t_start_s)
+        require_bounds(self, _RAMP_BOUNDS, "ramp {}")
         require_at_least("ramp t_end_s", self.t_end_s, self.t_start_s)
 
 
@@ -54,8 +76,9 @@ class ModelDeployment:
     ramps: tuple[Ramp, ...] = ()
 
     def __post_init__(self) -> None:
-        require_count(f"replicas of {self.label}", self.replicas, 0)
-        require_count(f"initial_batch_size of {self.label}", self.initial_batch_size, 1)
+        require_name("model label", self.label)
+        require_bounds(self, _DEPLOYMENT_BOUNDS, f"{{}} of {self.label}")
+        require_at_most_entries(f"ramps of {self.label}", self.ramps, _MOST_RAMPS)
         for earlier, later in zip(self.ramps, self.ramps[1:], strict=False):
             if later.t_start_s < earlier.t_end_s:
                 raise refuse(f"ramps of {self.label}", (earlier, later), "ramps in order of time, not overlapping")
@@ -84,16 +107,15 @@ class Site:
     connection_type: str = "wye"
 
     def __post_init__(self) -> None:
-        if not _SAFE_SITE_NAME.fullmatch(self.name):
+        if not isinstance(self.name, str) or not _SAFE_SITE_NAME.fullmatch(self.name):
             raise refuse("site name", self.name, "letters, digits, underscores and hyphens only")
-        require_positive(f"bus_kv of site {self.name}", self.bus_kv)
-        require_at_least(f"base_kw_per_phase of site {self.name}", self.base_kw_per_phase, 0)
-        require_count(f"total_gpu_capacity of site {self.name}", self.total_gpu_capacity, 1)
-        require_count(f"seed of site {self.name}", self.seed, 0)
+        require_circuit_name(f"bus of site {self.name}", self.bus)
+        require_bounds(self, _SITE_BOUNDS, f"{{}} of site {self.name}")
         if self.connection_type not in ("wye", "delta"):
             raise refuse(f"connection_type of site {self.name}", self.connection_type, "'wye' or 'delta'")
         if not self.models:
             raise refuse(f"models of site {self.name}", self.models, "at least one model")
+        require_at_most_entries(f"models of site {self.name}", self.models, _MOST_MODELS)
         require_distinct(f"models of site {self.name}", (model.label for model in self.models))
 
 
@@ -118,11 +140,9 @@ class DatacenterPhysics:
     template_duration_s: float = 600.0
 
     def __post_init__(self) -> None:
-        require_count("gpus_per_server", self.gpus_per_server, 1)
-        require_between("datacenter power_factor", self.power_factor, 1e-6, 1)
+        require_bounds(self, _PHYSICS_BOUNDS)
         low, high = self.amplitude_scale_range
-        require_positive("amplitude_scale_range", low)
+        for end in (low, high):
+            _SCALE_BOUNDS.require("amplitude_scale_range", end)
         if high < low:
             raise refuse("amplitude_scale_range", self.amplitude_scale_range, "(low, high) with low <= high")
-        require_at_least("noise_fraction", self.noise_fraction, 0)
-        require_positive("template_duration_s", self.template_duration_s)

@@ -10,10 +10,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scenario_lib.errors import InvalidSettingError
-from scenario_lib.feeders.checks import STRICT, refuse
+from scenario_lib.errors import InvalidSettingError, PolicyError
+from scenario_lib.feeders.checks import STRICT, Bounds, refuse
 
 Matrix = NDArray[np.float32]
+
+_WEIGHT = Bounds(-1e6, 1e6)
+_MOST_CHOICES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,9 @@ class Layer:
     def __post_init__(self) -> None:
         if len(self.weight) != len(self.bias) or len({len(row) for row in self.weight}) != 1:
             raise InvalidSettingError("a layer's weight is no matrix with one row for each number of its bias")
+        for numbers in (*self.weight, self.bias):
+            _WEIGHT.require("smallest weight of a layer", min(numbers, default=0.0))
+            _WEIGHT.require("largest weight of a layer", max(numbers, default=0.0))
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,10 @@ class Actor:
     def __post_init__(self) -> None:
         if self.activation not in ("tanh", "relu"):
             raise refuse("activation", self.activation, "tanh or relu")
+        if not self.choices or min(self.choices) < 1 or sum(self.choices) > _MOST_CHOICES:
+            raise refuse("choices", self.choices, "at least one choice in each part of the action")
+        if self.single and len(self.choices) != 1:
+            raise refuse("choices", self.choices, "one number where the action is a single one")
         widths = [len(layer.bias) for layer in self.layers]
         inputs = [len(layer.weight[0]) for layer in self.layers]
         if widths[:-1] != inputs[1:] or widths[-1:] != [sum(self.choices)]:
@@ -76,7 +86,14 @@ class Actor:
         return np.asarray(weight @ hidden + bias)
 
     def act(self, observation: NDArray[np.float32]) -> NDArray[np.int64]:
-        """The likeliest action, shape (parts,), or () for a single number."""
-        parts = np.split(self.scores(observation), np.cumsum(self.choices)[:-1])
+        """The likeliest action, shape (parts,), or () for a single number.
+
+        Raises:
+            PolicyError: An output overflows.
+        """
+        scores = self.scores(observation)
+        if not np.isfinite(scores).all():
+            raise PolicyError("the actor's outputs are not all finite: its weights are not those of a trained policy")
+        parts = np.split(scores, np.cumsum(self.choices)[:-1])
         action = np.array([np.argmax(part) for part in parts], dtype=np.int64)
         return action[0] if self.single else action

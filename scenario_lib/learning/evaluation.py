@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scenario_lib.errors import InvalidSettingError, PolicyError, UnknownNameError
 from scenario_lib.execution.tasks import Outcome, RunOptions, run_tasks
-from scenario_lib.feeders.checks import require_count
+from scenario_lib.feeders.checks import require_count, shown
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.learning.comparison import Comparison, ScenarioFigures
 from scenario_lib.learning.compiled_rollout import run_trained
@@ -133,6 +133,23 @@ def _require_feeder(library: ScenarioLibrary, policies: Sequence[TrainedPolicy])
             raise PolicyError(
                 f"policy {policy.name} was trained on feeder {policy.card.feeder}; {library.path} is a library on "
                 f"{', '.join(feeders)}"
+            )
+        for recipe in library.recipes.values():
+            _require_batch_sizes(policy, recipe.experiment)
+
+
+def _require_batch_sizes(policy: TrainedPolicy, experiment: Experiment) -> None:
+    """A policy moves along the lists of batch sizes that it was trained with; along others it would do something else.
+
+    Raises:
+        PolicyError: The library's experiment has another list for one of its models, or not that model.
+    """
+    here = {spec.label: spec.feasible_batch_sizes for spec in experiment.models}
+    for label, sizes in policy.card.observation_config.feasible_batch_sizes.items():
+        if here.get(label) != tuple(sizes):
+            raise PolicyError(
+                f"policy {policy.name} sets {label} to batch sizes {shown(tuple(sizes))}; the library has "
+                f"{here.get(label, 'no such model')}"
             )
 
 

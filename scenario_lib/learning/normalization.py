@@ -7,9 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.feeders.checks import STRICT, require_positive
+from scenario_lib.feeders.checks import STRICT, Bounds, positive, require_bounds
 
 Array = NDArray[np.float64]
+
+# Far beyond what training meets, and far within what float32 holds, which policies see.
+_MEAN, _VARIANCE = Bounds(-1e15, 1e15), Bounds(0, 1e30)
+_STATISTICS_BOUNDS = {"count": positive(1e18)}
+_NORMALIZATION_BOUNDS = {"clip_observations": positive(), "clip_rewards": positive(), "epsilon": positive(1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +35,10 @@ class RunningStatistics:
     def __post_init__(self) -> None:
         if len(self.mean) != len(self.var):
             raise InvalidSettingError(f"mean has {len(self.mean)} numbers and var {len(self.var)}; expected as many")
-        if any(value < 0 for value in self.var):
-            raise InvalidSettingError("var has a negative number; expected variances")
-        require_positive("count", self.count)
+        for mean, variance in zip(self.mean, self.var, strict=True):
+            _MEAN.require("mean", mean)
+            _VARIANCE.require("var", variance)
+        require_bounds(self, _STATISTICS_BOUNDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,9 @@ class Normalization:
     clip_observations: float
     clip_rewards: float
     epsilon: float
+
+    def __post_init__(self) -> None:
+        require_bounds(self, _NORMALIZATION_BOUNDS)
 
     def observed(self, observation: NDArray[np.float32]) -> NDArray[np.float32]:
         """The observation as the policy sees it, shape unchanged, float32."""

@@ -14,7 +14,7 @@ from openg2g.datacenter.base import DatacenterBackend
 from openg2g.datacenter.command import SetBatchSize
 from openg2g.grid.base import GridBackend
 
-from scenario_lib.env.action import decode_action
+from scenario_lib.env.action import action_space, decode_action
 from scenario_lib.env.observation import build_observation, compute_zone_mask, merge_states
 from scenario_lib.errors import InvalidSettingError, PolicyError
 from scenario_lib.feeders.canonical import first_difference
@@ -52,9 +52,7 @@ class TrainedPolicy:
             normalization=read_part(folder, card, NORMALIZE, Normalization),
             actor=read_part(folder, card, ACTOR, Actor),
         )
-        slots = card.observation_config.obs_dim
-        if policy.actor.n_inputs != slots:
-            raise PolicyError(f"{folder}: the actor has {policy.actor.n_inputs} inputs, the observation {slots} slots")
+        _require_fitting(policy, folder)
         return policy
 
     def act(self, observation: NDArray[np.float32]) -> NDArray[np.int64]:
@@ -77,6 +75,26 @@ class TrainedPolicy:
             PolicyError: The rollout lacks one of the policy's sites.
         """
         return [PolicyController(self, datacenters, grid)]
+
+
+def _require_fitting(policy: TrainedPolicy, folder: Path) -> None:
+    """Refuse files that do not belong together: each slot has its statistics, each move of a model its output."""
+    config, mode = policy.card.observation_config, policy.card.settings.environment.action
+    slots = config.obs_dim
+    if policy.actor.n_inputs != slots:
+        raise PolicyError(f"{folder}: the actor has {policy.actor.n_inputs} inputs, the observation {slots} slots")
+    space: Any = action_space(mode, config.model_labels, config.feasible_batch_sizes)
+    choices = (int(space.n),) if hasattr(space, "n") else tuple(int(n) for n in space.nvec)
+    if policy.actor.choices != choices or policy.actor.single != hasattr(space, "n"):
+        raise PolicyError(f"{folder}: the actor chooses among {policy.actor.choices}; action {mode!r} has {choices}")
+    for name, statistics, expected in (
+        ("observations", policy.normalization.observations, slots),
+        ("returns", policy.normalization.returns, 1),
+    ):
+        if statistics is not None and len(statistics.mean) != expected:
+            raise PolicyError(
+                f"{folder / NORMALIZE}: {name} have statistics of {len(statistics.mean)} slots; expected {expected}"
+            )
 
 
 def _name(folder: Path) -> str:

@@ -11,13 +11,14 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from scenario_lib.env.observation import ObservationConfig
 from scenario_lib.errors import DataFileError, PolicyError
 from scenario_lib.feeders.canonical import file_digest
-from scenario_lib.feeders.checks import STRICT
+from scenario_lib.feeders.checks import MOST_GPUS, STRICT, positive, refuse, require_count
 from scenario_lib.feeders.parsing import parse_as
 from scenario_lib.learning.actor import Actor
 from scenario_lib.learning.normalization import Normalization
@@ -32,6 +33,10 @@ ACTOR = "actor.json"
 NORMALIZE = "normalize.json"
 MODEL = "model.zip"
 NEWEST = "policy"  # in the directory of a run
+
+_LARGEST_BATCH, _MOST_BATCH_SIZES = 1_000_000, 1000
+_DEADLINE_S = positive(3600)
+_LARGEST_BYTES = 256 * 1024**2
 
 T = TypeVar("T")
 
@@ -93,6 +98,20 @@ class PolicyCard:
         labels = [label for site in self.sites.values() for label in site]
         if tuple(labels) != self.observation_config.model_labels:
             raise PolicyError(f"sites have the models {labels}, the observation {self.observation_config.model_labels}")
+        for label in labels:
+            _require_figures(self.observation_config, label)
+
+
+def _require_figures(config: ObservationConfig, label: str) -> None:
+    """Refuse a model of which the observation or the action would make nonsense."""
+    sizes = config.feasible_batch_sizes.get(label, ())
+    require_count(f"number of feasible_batch_sizes of {label}", len(sizes), 1, _MOST_BATCH_SIZES)
+    for size in sizes:
+        require_count(f"feasible_batch_sizes of {label}", size, 1, _LARGEST_BATCH)
+    if any(later <= earlier for earlier, later in pairwise(sizes)):
+        raise refuse(f"feasible_batch_sizes of {label}", sizes, "batch sizes that increase")
+    _DEADLINE_S.require(f"itl_deadlines of {label}", config.itl_deadlines.get(label, 0.0))
+    require_count(f"max_replicas of {label}", config.max_replicas.get(label, 1), 0, MOST_GPUS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +223,8 @@ def _write(path: Path, value: dict[str, Any]) -> None:
 
 
 def _read(path: Path) -> Any:
+    if path.is_file() and path.stat().st_size > _LARGEST_BYTES:
+        raise PolicyError(f"{path}: has {path.stat().st_size} bytes; expected at most {_LARGEST_BYTES}")
     try:
         return json.loads(path.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
     except (OSError, ValueError, RecursionError) as error:

@@ -131,14 +131,23 @@ def _model(environments: Any, settings: TrainingSettings, run: PPORun) -> Any:
 def _restore(model: Any, environments: Any, checkpoint: Checkpoint) -> None:
     try:
         model.set_parameters(checkpoint.folder / MODEL, device=model.device)
-    except (ValueError, RuntimeError, KeyError) as error:
-        raise PolicyError(f"{checkpoint.folder / MODEL}: does not fit the settings ({error})") from None
+    except Exception:  # noqa: BLE001 - zip, pickle and torch have dozens of their own, and advice that is unsafe
+        raise _unusable(checkpoint) from None
+    if not all(bool(torch.isfinite(part).all()) for part in model.policy.parameters()):
+        raise _unusable(checkpoint)
     model.num_timesteps = checkpoint.card.steps
     stored = read_part(checkpoint.folder, checkpoint.card, NORMALIZE, Normalization)
     if stored.observations is not None:
         _set_statistics(environments.obs_rms, stored.observations)
     if stored.returns is not None:
         _set_statistics(environments.ret_rms, stored.returns)
+
+
+def _unusable(checkpoint: Checkpoint) -> PolicyError:
+    return PolicyError(
+        f"{checkpoint.folder / MODEL}: does not hold finite weights and the optimizer of a network with these "
+        f"settings: it is damaged, or another program's; restore it, or train anew into another --out"
+    )
 
 
 def _set_statistics(running: Any, stored: RunningStatistics) -> None:

@@ -14,18 +14,46 @@ from scenario_lib.env.reward import RewardConfig
 from scenario_lib.errors import DataFileError, InvalidSettingError
 from scenario_lib.feeders.checks import (
     STRICT,
+    Bounds,
+    count,
+    likely,
+    positive,
     refuse,
-    require_at_least,
+    require_at_most_entries,
     require_between,
+    require_bounds,
     require_count,
-    require_positive,
 )
-from scenario_lib.feeders.parsing import parse_as, read_toml
+from scenario_lib.feeders.parsing import TRAINING, parse_as, read_toml
 from scenario_lib.simulation.engines import COMPILED, REFERENCE, engine_from_label
 
 ACTIVATIONS = ("tanh", "relu")
 Tables = dict[str, Any]
 _LARGEST_SEED = 2**32 - 1  # what PyTorch, numpy and Python take alike
+
+_PPO_BOUNDS = {
+    "n_steps": count(2, 1_000_000),
+    "batch_size": count(2, 100_000_000),
+    "n_epochs": count(1, 10_000),
+    "learning_rate": positive(1000),
+    "final_learning_rate": Bounds(0, 1000),
+    "gamma": Bounds(0),
+    "gae_lambda": Bounds(0),
+    "clip_range": positive(1e6),
+    "entropy_weight": Bounds(0, 1e6),
+    "value_weight": Bounds(0, 1e6),
+    "max_grad_norm": positive(),
+    "target_kl": positive(),
+    "clip_observations": positive(),
+    "clip_rewards": positive(),
+}
+_TRAINING_BOUNDS = {
+    "steps": count(1, 10**12),
+    "envs": count(1, 10_000),
+    "checkpoint_steps": count(1, 10**12),
+    "seed": count(0, 2**63),
+}
+_MOST_LAYERS, _MOST_UNITS = 20, 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +128,16 @@ class PPOSettings:
     clip_rewards: float = 10.0
 
     def __post_init__(self) -> None:
-        require_count("n_steps", self.n_steps, 2)
-        require_count("batch_size", self.batch_size, 2)
-        require_count("n_epochs", self.n_epochs, 1)
-        for name in ("learning_rate", "clip_range", "max_grad_norm", "clip_observations", "clip_rewards"):
-            require_positive(name, getattr(self, name))
+        require_bounds(self, _PPO_BOUNDS)
         for name in ("gamma", "gae_lambda"):
             require_between(name, getattr(self, name), 0, 1)
-        for name in ("entropy_weight", "value_weight"):
-            require_at_least(name, getattr(self, name), 0)
         if self.final_learning_rate is not None:
             require_between("final_learning_rate", self.final_learning_rate, 0, self.learning_rate)
-        if self.target_kl is not None:
-            require_positive("target_kl", self.target_kl)
         if not self.hidden_sizes:
             raise refuse("hidden_sizes", self.hidden_sizes, "at least one layer")
+        require_at_most_entries("hidden_sizes", self.hidden_sizes, _MOST_LAYERS)
         for units in self.hidden_sizes:
-            require_count("hidden_sizes", units, 1)
+            require_count("hidden_sizes", units, 1, _MOST_UNITS)
         if self.activation not in ACTIVATIONS:
             raise refuse("activation", self.activation, f"one of {', '.join(ACTIVATIONS)}")
 
@@ -143,9 +164,7 @@ class TrainingSettings:
     ppo: PPOSettings = PPOSettings()
 
     def __post_init__(self) -> None:
-        for name in ("steps", "envs", "checkpoint_steps"):
-            require_count(name, getattr(self, name), 1)
-        require_count("seed", self.seed, 0)
+        require_bounds(self, _TRAINING_BOUNDS)
         require_between("seed", self.seed, 0, _LARGEST_SEED)
         if self.environment.engine == REFERENCE and self.envs != 1:
             raise refuse("envs", self.envs, "1 on the reference engine, as OpenDSS simulates one feeder per process")
@@ -162,7 +181,7 @@ class TrainingSettings:
 
 def read_settings_tables(path: Path) -> Tables:
     """The tables of a settings file; what they hold is checked by `parse_settings`."""
-    return read_toml(path)
+    return read_toml(path, TRAINING)
 
 
 def parse_settings(tables: Tables, source: str) -> TrainingSettings:
@@ -176,7 +195,7 @@ def parse_settings(tables: Tables, source: str) -> TrainingSettings:
     reward = tables.get("reward", {})
     unknown = [name for name in reward if name not in known] if isinstance(reward, dict) else []
     if unknown:
-        raise DataFileError(f"{source}: reward.{unknown[0]} is not known; expected one of {', '.join(known)}")
+        raise DataFileError(f"{source}: reward.{unknown[0]} is not known; {likely(unknown[0], known)}")
     return parse_as(TrainingSettings, tables, source)
 
 
@@ -201,6 +220,6 @@ def _table_of(tables: Tables, name: str) -> Tables:
     if name in own:
         return tables
     if name not in known:
-        raise InvalidSettingError(f"setting {name!r} is not known; expected one of {', '.join([*own, *known])}")
+        raise InvalidSettingError(f"setting {name!r} is not known; {likely(name, [*own, *known])}")
     table: Tables = tables[known[name]]
     return table

@@ -6,10 +6,22 @@ from pathlib import Path
 from typing import ClassVar
 
 from scenario_lib.errors import DataFileError
-from scenario_lib.feeders.checks import STRICT, require_at_least, require_count
-from scenario_lib.feeders.parsing import parse_as, read_toml
+from scenario_lib.feeders.checks import STRICT, Bounds, count, require_bounds
+from scenario_lib.feeders.parsing import NIGHTLY, parse_as, read_toml
 from scenario_lib.screening.recipe_file import RecipeFile, read_recipe_tables
 from scenario_lib.screening.recipe_strata import NamedRecipe, parse_strata
+
+_SAMPLE_BOUNDS = {"own": count(), "reference": count()}
+_LIMIT_BOUNDS = {
+    "min_accepted": count(1),
+    "max_failed": count(),
+    "max_lost": count(),
+    "max_flipped": count(),
+    "max_acceptance_change": Bounds(0),
+    "max_distance": Bounds(0),
+}
+_RETENTION_BOUNDS = {"good": count(1), "failed": count()}
+_CONFIG_BOUNDS = {"seed_advance": count()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +39,7 @@ class Samples:
     reference: int = 2
 
     def __post_init__(self) -> None:
-        for name in ("own", "reference"):
-            require_count(name, getattr(self, name), 0)
+        require_bounds(self, _SAMPLE_BOUNDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +65,7 @@ class Limits:
     max_distance: float | None = None
 
     def __post_init__(self) -> None:
-        require_count("min_accepted", self.min_accepted, 1)
-        for name in ("max_failed", "max_lost", "max_flipped"):
-            if getattr(self, name) is not None:
-                require_count(name, getattr(self, name), 0)
-        for name in ("max_acceptance_change", "max_distance"):
-            if getattr(self, name) is not None:
-                require_at_least(name, getattr(self, name), 0)
+        require_bounds(self, _LIMIT_BOUNDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +78,7 @@ class Retention:
     failed: int = 3
 
     def __post_init__(self) -> None:
-        require_count("good", self.good, 1)
-        require_count("failed", self.failed, 0)
+        require_bounds(self, _RETENTION_BOUNDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ class NightlyConfig:
     keep: Retention = field(default_factory=Retention)
 
     def __post_init__(self) -> None:
-        require_count("seed_advance", self.seed_advance, 0)
+        require_bounds(self, _CONFIG_BOUNDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,7 @@ def read_nightly(path: Path) -> NightPlan:
         MissingDataError: The file, or the recipe that it names, is not there.
         DataFileError: A table or value is not what it should be.
     """
-    config = parse_as(NightlyConfig, read_toml(path), str(path))
+    config = parse_as(NightlyConfig, read_toml(path, NIGHTLY), str(path))
     folder = path.resolve().parent
     file = folder / config.recipe
     recipes = parse_strata(read_recipe_tables(file), str(file))

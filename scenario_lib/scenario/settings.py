@@ -9,7 +9,16 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.feeders.checks import refuse, require_at_least, require_between, require_count
+from scenario_lib.feeders.checks import (
+    Bounds,
+    few,
+    likely,
+    refuse,
+    require_at_least,
+    require_at_most_entries,
+    require_between,
+    require_count,
+)
 from scenario_lib.feeders.experiment import DURATION_S
 from scenario_lib.scenario.shapes import LOAD_SHAPES, PV_SHAPES
 
@@ -21,32 +30,26 @@ class Range(NamedTuple):
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What both ends of one `Range` setting may be."""
-
-    low: float
-    high: float = float("inf")
-
-
 _MOST = 1000
 """Clouds or ramps in an hour; settings come from files, and a draw is as large as they say."""
 
+_LONGEST_S = 100 * DURATION_S
+
 _RANGE_BOUNDS = {
-    "pv_scale": Bounds(0),
-    "load_scale": Bounds(0),
-    "pv_warp": Bounds(0.01),
-    "tvl_warp": Bounds(0.01),
-    "overlay_intensity": Bounds(0.01),
-    "overlay_gpu_frac": Bounds(0),
-    "ramp_up_frac": Bounds(0),
+    "pv_scale": Bounds(0, 1000),
+    "load_scale": Bounds(0, 1000),
+    "pv_warp": Bounds(0.01, 1000),
+    "tvl_warp": Bounds(0.01, 1000),
+    "overlay_intensity": Bounds(0.01, 1000),
+    "overlay_gpu_frac": Bounds(0, 1000),
+    "ramp_up_frac": Bounds(0, 1000),
     "ramp_down_frac": Bounds(0, 1),
     "ramp_frac": Bounds(0, 1),
     "ramp_start": Bounds(0, DURATION_S),
-    "ramp_dur": Bounds(0),
-    "pv_baseline": Bounds(0),
+    "ramp_dur": Bounds(0, _LONGEST_S),
+    "pv_baseline": Bounds(0, 1000),
     "pv_cloud_depth": Bounds(0, 1),
-    "pv_cloud_width": Bounds(1e-6),
+    "pv_cloud_width": Bounds(1e-6, _LONGEST_S),
 }
 
 
@@ -116,7 +119,7 @@ class RandomizationSettings:
         for name in ("overlay_prob", "ramp_up_prob"):
             require_between(name, getattr(self, name), 0, 1)
         for name in ("pv_t_shift_max_s", "tvl_t_shift_max_s"):
-            require_at_least(name, getattr(self, name), 0)
+            Bounds(0, _LONGEST_S).require(name, getattr(self, name))
         _require_few("pv_cloud_count_max", self.pv_cloud_count_max)
         for count in self.n_ramps_per_site_choices:
             _require_few("n_ramps_per_site_choices", count)
@@ -141,8 +144,9 @@ class RandomizationSettings:
             elif field.name in given:
                 values[field.name] = given.pop(field.name)
         if given:
-            unknown, known = ", ".join(sorted(map(str, given))), ", ".join(cls().to_openg2g())
-            raise InvalidSettingError(f"unknown randomisation settings: {unknown}; known are {known}")
+            unknown = sorted(map(str, given))
+            hint = likely(unknown[0], cls().to_openg2g())
+            raise InvalidSettingError(f"unknown randomisation settings: {few(unknown)}; {hint}")
         return cls(**values)
 
     def to_openg2g(self) -> dict[str, Any]:
@@ -182,6 +186,7 @@ def _require_few(name: str, count: int) -> None:
 def _checked_choices(name: str, choices: Any) -> tuple[Any, ...]:
     if not isinstance(choices, tuple | list) or not choices:
         raise refuse(name, choices, "a list with at least one entry")
+    require_at_most_entries(name, choices, _MOST)
     return tuple(choices)
 
 

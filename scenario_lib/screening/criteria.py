@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from scenario_lib.feeders.checks import STRICT, refuse, require_at_least, require_count, require_finite
+from scenario_lib.feeders.checks import ANY, NO_LIMIT, STRICT, Bounds, count, refuse, require_at_least, require_bounds
 from scenario_lib.feeders.experiment import DURATION_S
 from scenario_lib.library.record import violation_kind
 from scenario_lib.metrics.voltage import VoltageMeasures
@@ -39,6 +39,18 @@ class Reason(StrEnum):
 FAILED = frozenset({Reason.ERROR, Reason.TIMEOUT, Reason.WORKER_DIED})
 """Reasons that say something about the run, not about the scenario."""
 
+_LONGEST_BUFFER_S = 100 * DURATION_S
+_BOUNDS = {
+    "min_baseline_integral": Bounds(0),
+    "min_baseline_integral_over": Bounds(0),
+    "max_baseline_integral": Bounds(0),
+    "min_recovery_frac": ANY,
+    "max_recovery_frac": ANY,
+    "max_always_min": count(0),
+    "window_before_s": count(0, _LONGEST_BUFFER_S),
+    "window_after_s": count(1, _LONGEST_BUFFER_S),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class ScreeningCriteria:
@@ -57,7 +69,7 @@ class ScreeningCriteria:
 
     min_baseline_integral: float = 0.2
     min_baseline_integral_over: float = 0.01
-    max_baseline_integral: float = 1e9
+    max_baseline_integral: float = NO_LIMIT
     min_recovery_frac: float = 0.7
     max_recovery_frac: float = 1.0
     max_always_min: int = 5
@@ -65,18 +77,13 @@ class ScreeningCriteria:
     window_after_s: int = 300
 
     def __post_init__(self) -> None:
-        for name in ("min_baseline_integral", "min_baseline_integral_over"):
-            require_at_least(name, getattr(self, name), 0)
-        for name in ("min_recovery_frac", "max_recovery_frac"):
-            require_finite(name, getattr(self, name))
+        require_bounds(self, _BOUNDS)
         if self.max_recovery_frac < self.min_recovery_frac:
             raise refuse(
                 "max_recovery_frac", self.max_recovery_frac, f"at least min_recovery_frac {self.min_recovery_frac}"
             )
         floor = max(self.min_baseline_integral, self.min_baseline_integral_over)
         require_at_least("max_baseline_integral", self.max_baseline_integral, floor)
-        for name, lowest in (("max_always_min", 0), ("window_before_s", 0), ("window_after_s", 1)):
-            require_count(name, getattr(self, name), lowest)
 
     def to_dict(self) -> dict[str, float]:
         """The thresholds by name."""

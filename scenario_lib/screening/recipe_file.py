@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from scenario_lib.errors import DataFileError, InvalidSettingError
 from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.feeders.checks import STRICT
+from scenario_lib.feeders.checks import STRICT, likely
 from scenario_lib.feeders.experiment import Experiment, TrainingJob
-from scenario_lib.feeders.parsing import parse_as, read_toml
+from scenario_lib.feeders.parsing import RECIPE, parse_as, read_toml
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening.criteria import ScreeningCriteria
 from scenario_lib.screening.request import SEED_WAYS, CandidateRequest
@@ -52,7 +52,7 @@ class RecipeFile:
 
 def read_recipe_tables(path: Path) -> Tables:
     """The tables of a recipe file, with the path of an experiment file made absolute."""
-    tables = read_toml(path)
+    tables = read_toml(path, RECIPE)
     if str(tables.get("system", "")).endswith(".toml"):
         tables["system"] = str((path.parent / tables["system"]).resolve())
     return tables
@@ -126,7 +126,7 @@ def with_setting(tables: Tables, name: str, value: Any) -> Tables:
                 changed["strata"] = [_without(own, table, name) for own in tables["strata"]]
             return changed
     known_names = [*RandomizationSettings().to_openg2g(), *ScreeningCriteria().to_dict()]
-    raise InvalidSettingError(f"setting {name!r} is not known; expected one of {', '.join(known_names)}")
+    raise InvalidSettingError(f"setting {name!r} is not known; {likely(name, known_names)}")
 
 
 def _without(own: Tables, table: str, name: str) -> Tables:

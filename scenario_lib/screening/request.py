@@ -7,14 +7,24 @@ from typing import ClassVar
 
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.execution.options import Cluster
-from scenario_lib.feeders.checks import STRICT, refuse, require_count, require_distinct, require_positive
+from scenario_lib.feeders.checks import (
+    LARGEST_SEED,
+    NO_LIMIT,
+    STRICT,
+    count,
+    positive,
+    refuse,
+    require_bounds,
+    require_count,
+    require_distinct,
+)
 from scenario_lib.screening.criteria import KINDS
 
 SEED_WAYS = ("candidates", "accept", "quota", "seeds")
 """Ways of saying which candidates are tried."""
 
-_LARGEST_SEED = 2**63 - 1
-"""Tables hold seeds as 64-bit whole numbers."""
+_BOUNDS = {"candidates": count(1), "accept": count(1), "max_candidates": count(1), "seed_start": count(0, LARGEST_SEED)}
+_OPTION_BOUNDS = {"jobs": count(1, 10_000), "timeout_s": positive()}
 
 _DEFAULT_BRAKE = 100
 """Without a brake of its own, a build that should accept N tries at most this many times N candidates."""
@@ -31,8 +41,8 @@ class Quota:
     mixed: int = 0
 
     def __post_init__(self) -> None:
-        for kind, count in self.to_dict().items():
-            require_count(f"quota {kind}", count, 0)
+        for kind, wanted in self.to_dict().items():
+            require_count(f"quota {kind}", wanted, 0, NO_LIMIT)
         if self.total == 0:
             raise refuse("quota", self.to_dict(), "at least one record of one kind")
 
@@ -44,7 +54,7 @@ class Quota:
     @property
     def kinds(self) -> tuple[str, ...]:
         """Kinds of which at least one record is wanted."""
-        return tuple(kind for kind, count in self.to_dict().items() if count)
+        return tuple(kind for kind, wanted in self.to_dict().items() if wanted)
 
     def to_dict(self) -> dict[str, int]:
         """The numbers by kind."""
@@ -94,10 +104,7 @@ class CandidateRequest:
     quota: Quota | None = None
 
     def __post_init__(self) -> None:
-        for name in ("candidates", "accept", "max_candidates"):
-            if getattr(self, name) is not None:
-                require_count(name, getattr(self, name), 1)
-        require_count("seed_start", self.seed_start, 0)
+        require_bounds(self, _BOUNDS)
         ways = [name for name in SEED_WAYS if getattr(self, name) is not None]
         if not ways or (len(ways) > 1 and ways not in (["accept", "seeds"], ["quota", "seeds"])):
             raise InvalidSettingError(
@@ -110,12 +117,10 @@ class CandidateRequest:
             require_distinct("seeds", self.seeds)
             for seed in self.seeds:
                 require_count("seeds", seed, 0)
-                if seed > _LARGEST_SEED:
-                    raise refuse("seeds", seed, f"at most {_LARGEST_SEED}")
             if not self.seeds:
                 raise refuse("seeds", self.seeds, "at least one seed")
-        elif _seed_at(self.seed_start + self.most_candidates - 1) > _LARGEST_SEED:
-            raise refuse("seed_start", self.seed_start, f"a number whose seeds are at most {_LARGEST_SEED}")
+        elif _seed_at(self.seed_start + self.most_candidates - 1) > LARGEST_SEED:
+            raise refuse("seed_start", self.seed_start, f"a number whose seeds are at most {LARGEST_SEED}")
 
     @property
     def goal(self) -> Goal:
@@ -165,6 +170,4 @@ class BuildOptions:
     cluster: Cluster | None = None
 
     def __post_init__(self) -> None:
-        require_count("jobs", self.jobs, 1)
-        if self.timeout_s is not None:
-            require_positive("timeout", self.timeout_s)
+        require_bounds(self, _OPTION_BOUNDS)

@@ -166,53 +166,53 @@ def test_a_model_of_ones_own(edited_village: Edit) -> None:
         spec, label="mine", itl_deadline_s=0.09, feasible_batch_sizes=(32, 64, 128)
     )
     twice = edited_village("[overlay]", f"{own}[overlay]")
-    with pytest.raises(DataFileError, match=r"label in \[\[models\]\] is \['mine', 'mine'\].*twice: mine"):
+    with pytest.raises(DataFileError, match=r"label in \[\[models\]\]: expected each only once \(twice: mine\)"):
         load_experiment(twice)
 
 
 REFUSED = [
     ("[feeder]", "[feeder", "not a TOML file"),
-    ("source_pu", "sorce_pu", "feeder.sorce_pu: Unexpected keyword"),
-    ("[ofo]", "[of]", "of: Unexpected keyword"),
-    ("[[pv_systems]]", "[[pv]]", "pv: Unexpected keyword"),
-    ("[[pv_systems]]", "[pv_systems]", "pv_systems is .*valid array"),
-    ("[[loads]]", "[loads]", "loads is .*valid array"),
-    ("[[sites]]", "[sites]", "sites is .*valid array"),
-    ('circuit = "village.dss"', "", "feeder.circuit: Field required"),
-    ('name = "village"', "name = 3", "feeder.name is 3: .*valid string"),
+    ("source_pu", "sorce_pu", "feeder.sorce_pu: is not known; "),
+    ("[ofo]", "[of]", "of: is not known; "),
+    ("[[pv_systems]]", "[[pv]]", "pv: is not known; "),
+    ("[[pv_systems]]", "[pv_systems]", "pv_systems is .*; expected a list"),
+    ("[[loads]]", "[loads]", "loads is .*; expected a list"),
+    ("[[sites]]", "[sites]", "sites is .*; expected a list"),
+    ('circuit = "village.dss"', "", "feeder.circuit: is missing"),
+    ('name = "village"', "name = 3", "feeder.name is 3; expected a text"),
     ("source_pu = 1.005", "source_pu = 0", "feeder: source_pu is 0.0; expected more than 0"),
-    ("source_pu = 1.005", "source_pu = inf", "feeder.source_pu is inf: .*finite number"),
+    ("source_pu = 1.005", "source_pu = inf", "feeder.source_pu is inf; expected a finite number"),
     ("reg1 = 1.01875", "reg1 = 3", "feeder: initial tap of reg1 is 3.0; expected between 0.5 and 1.5"),
-    ("reg1 = 1.01875", "reg1 = nan", "feeder.initial_taps_pu.reg1 is nan: .*finite number"),
-    ('exclude_buses = ["source"]', 'exclude_buses = "source"', "feeder.exclude_buses is 'source': .*valid array"),
+    ("reg1 = 1.01875", "reg1 = nan", "feeder.initial_taps_pu.reg1 is nan; expected a finite number"),
+    ('exclude_buses = ["source"]', 'exclude_buses = "source"', "feeder.exclude_buses is 'source'; expected a list"),
     ('name = "hall"', 'name = "my hall"', "sites.0: site name is 'my hall'; expected letters"),
-    ("bus_kv = 4.16", "bus_kv = nan", "sites.0.bus_kv is nan: .*finite number"),
-    ("bus_kv = 4.16", 'bus_kv = "4.16"', "sites.0.bus_kv is '4.16': .*valid number"),
-    ("bus_kv = 4.16", "bus_kv = true", "sites.0.bus_kv is True: .*valid number"),
+    ("bus_kv = 4.16", "bus_kv = nan", "sites.0.bus_kv is nan; expected a finite number"),
+    ("bus_kv = 4.16", 'bus_kv = "4.16"', "sites.0.bus_kv is '4.16'; expected a number"),
+    ("bus_kv = 4.16", "bus_kv = true", "sites.0.bus_kv is True; expected a number"),
     ("bus_kv = 4.16", "bus_kv = 0", "sites.0: bus_kv of site hall is 0.0; expected more than 0"),
-    ("bus_kv = 4.16", "bus_kv = 1979-05-27", "sites.0.bus_kv is .*1979-05-27.*valid number"),
-    ('bus = "harbour"', "bus = 671", "sites.0.bus is 671: .*valid string"),
-    ('bus = "harbour"', "bus = 1979-05-27", "sites.0.bus is .*1979-05-27.*valid string"),
+    ("bus_kv = 4.16", "bus_kv = 1979-05-27", "sites.0.bus_kv is .*1979-05-27.*expected a number"),
+    ('bus = "harbour"', "bus = 671", "sites.0.bus is 671; expected a text"),
+    ('bus = "harbour"', "bus = 1979-05-27", "sites.0.bus is .*1979-05-27.*expected a text"),
     ('bus = "harbour"', 'bus = "harbour"\nconnection_type = "star"', "connection_type of site hall is 'star'"),
     ("base_kw_per_phase = 45.0", "base_kw_per_phase = -1", "base_kw_per_phase of site hall is -1.0"),
-    ("replicas = 240", 'replicas = "240"', r"sites.0.models.0.replicas is '240': .*valid integer"),
-    ("replicas = 240", "replicas = 240.5", r"sites.0.models.0.replicas is 240.5: .*valid integer"),
-    ("replicas = 240", "replicas = true", r"sites.0.models.0.replicas is True: .*valid integer"),
+    ("replicas = 240", 'replicas = "240"', r"sites.0.models.0.replicas is '240'; expected a whole number"),
+    ("replicas = 240", "replicas = 240.5", r"sites.0.models.0.replicas is 240.5; expected a whole number"),
+    ("replicas = 240", "replicas = true", r"sites.0.models.0.replicas is True; expected a whole number"),
     ("replicas = 240", "replicas = -1", r"sites.0.models.0: replicas of Llama-3.1-8B is -1; expected at least 0"),
     ("replicas = 120", "replicas = 120, initial_batch_size = 7", "feasible_batch_sizes of Qwen3-30B-A3B .*among them"),
     ("total_gpu_capacity = 640", "total_gpu_capacity = 100", "total_gpu_capacity of site hall is 100; .*480 GPUs"),
     ("total_gpu_capacity = 640", f"total_gpu_capacity = {'9' * 400}", "total_gpu_capacity of site hall .*finite"),
-    ('"Qwen3-30B-A3B"', '"Llama-3.1-8B"', "models of site hall .*twice: Llama-3.1-8B"),
+    ('"Qwen3-30B-A3B"', '"Llama-3.1-8B"', "models of site hall.*twice: Llama-3.1-8B"),
     ('"Qwen3-30B-A3B"', '"Qwen-9"', r"label in \[\[sites\]\]: no model 'Qwen-9'; 'scenario-lib models list' names"),
-    ("power_factor = 0.9\n", "power_factor = 1.5\n", "loads.0: power_factor at bus lane is 1.5; expected between"),
-    ("power_factor = 0.9\n", "power_factor = 0\n", "loads.0: power_factor at bus lane is 0.0; expected between"),
+    ("power_factor = 0.9\n", "power_factor = 1.5\n", "loads.0: power_factor at bus lane is 1.5; expected at most 1"),
+    ("power_factor = 0.9\n", "power_factor = 0\n", "loads.0: power_factor at bus lane is 0.0; expected at least"),
     ("peak_kw_per_phase = 20.0", "peak_kw_per_phase = -1", "loads.0: peak_kw_per_phase at bus lane is -1.0"),
     ("peak_kw_per_phase = 20.0", f"peak_kw_per_phase = {'9' * 400}", "loads.0.peak_kw_per_phase is .*(finite|valid) n"),
-    ("n_gpus = 120", "n_gpus = 1.5", "overlay.n_gpus is 1.5: .*valid integer"),
+    ("n_gpus = 120", "n_gpus = 1.5", "overlay.n_gpus is 1.5; expected a whole number"),
     ("n_gpus = 120", "n_gpus = -5", "overlay: training job n_gpus is -5; expected at least 0"),
     ("t_end_s = 2000.0", "t_end_s = 5.0", "overlay: training job t_end_s is 5.0; expected at least 1000"),
     ("[overlay]", "[limits]\nv_min_pu = 1.1\n[overlay]", "limits: v_max_pu is 1.05; expected more than v_min_pu"),
-    ("[overlay]", "[build]\nrandomize_ramps = 1\n[overlay]", "build.randomize_ramps is 1: .*valid boolean"),
+    ("[overlay]", "[build]\nrandomize_ramps = 1\n[overlay]", "build.randomize_ramps is 1; expected true or false"),
     ("[overlay]", "[datacenter]\namplitude_scale_range = [1.1, 0.9]\n[overlay]", "datacenter: amplitude_scale_range"),
     ("[overlay]", "[datacenter]\ngpus_per_server = 0\n[overlay]", "datacenter: gpus_per_server is 0"),
     ("voltage_gradient_scale = 1", "voltage_gradient_scale = -1", "ofo voltage_gradient_scale is -1000000.0"),
@@ -222,7 +222,7 @@ REFUSED = [
     ('series_csv = "pv.csv"', "series_csv = 3", "series_csv is 3; expected the name of a CSV file"),
     ('series_csv = "pv.csv"', 'series_csv = "pv.csv"\nseries = {time_s = [0], kw_per_phase = [1]}', "no series beside"),
     ("0,30.0", "0,thirty", r"pv\.csv: .*'thirty'; expected a header line"),
-    ("0,30.0", "0,nan", "pv_systems.0.series.kw_per_phase.0 is nan: .*finite"),
+    ("0,30.0", "0,nan", "pv_systems.0.series.kw_per_phase.0 is nan; .*finite"),
     ("0,30.0", "0", r"pv\.csv: .*two columns"),
     ("0,30.0", "900,30.0", "pv_systems.0.series: profile times is 'not rising'"),
     ("time_s,kw_per_phase\n", "", r"pv\.csv: begins with '0,30.0' .*expected a header line"),
@@ -271,7 +271,7 @@ def test_a_missing_or_unreadable_experiment_file(edited_village: Edit, tmp_path:
     with pytest.raises(DataFileError, match=r"experiment\.toml: not a TOML file"):
         load_experiment(path)
     path.write_text("", encoding="utf-8")
-    with pytest.raises(DataFileError, match=r"experiment\.toml: feeder: Field required; sites: Field required"):
+    with pytest.raises(DataFileError, match=r"experiment\.toml: feeder: is missing; sites: is missing"):
         load_experiment(path)
 
 
@@ -287,7 +287,7 @@ def test_experiments_are_checked_as_values_too(village: Experiment) -> None:
     (site,) = village.sites
     with pytest.raises(InvalidSettingError, match=r"^sites is .*at least one"):
         replace(village, sites=())
-    with pytest.raises(InvalidSettingError, match=r"^site names is .*twice: hall"):
+    with pytest.raises(InvalidSettingError, match=r"^site names: .*twice: hall"):
         replace(village, sites=(site, replace(site, name="Hall")))
     with pytest.raises(InvalidSettingError, match=r"^model label is 'Qwen3-30B-A3B'; expected one of Llama"):
         replace(village, models=village.models[:1])

@@ -22,7 +22,7 @@ def test_without_statistics_observations_stay_as_they_are() -> None:
 def test_statistics_that_cannot_be_are_refused() -> None:
     with pytest.raises(InvalidSettingError, match="mean has 1 numbers and var 2"):
         RunningStatistics((0.0,), (1.0, 1.0), 1.0)
-    with pytest.raises(InvalidSettingError, match="negative"):
+    with pytest.raises(InvalidSettingError, match="var is -1.0; expected at least 0"):
         RunningStatistics((0.0,), (-1.0,), 1.0)
     with pytest.raises(InvalidSettingError, match="count"):
         RunningStatistics((0.0,), (1.0,), 0.0)

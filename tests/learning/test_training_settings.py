@@ -41,7 +41,7 @@ def test_every_setting_has_one_name_only() -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InvalidSettingError, match=r"setting 'gama' is not known; expected one of steps, envs.*gamma"):
+    with pytest.raises(InvalidSettingError, match=r"setting 'gama' is not known; did you mean 'gamma'"):
         with_settings({}, {"gama": 0.9})
     with pytest.raises(DataFileError, match=r"a\.toml: ppo\.gama"):
         parse_settings({"ppo": {"gama": 0.9}}, "a.toml")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from scenario_lib.errors import InvalidSettingError
+from scenario_lib.feeders.checks import shown
 from scenario_lib.scenario.settings import RandomizationSettings, Range
 
 NAN, INFINITY = float("nan"), float("inf")
@@ -119,15 +120,15 @@ def test_settings_are_frozen() -> None:
 def test_unknown_names_are_named_with_the_known_ones(name: str) -> None:
     message = refusal(name, 1)
     assert f"unknown randomisation settings: {name};" in message
-    for known in DEFAULTS:
-        assert known in message
+    assert "did you mean" in message or "expected one of" in message
+    assert len(message) < 400, "a few of the known names, not all"
 
 
 @pytest.mark.parametrize("name", RANGES)
 @pytest.mark.parametrize("end", ["min", "max"])
 @pytest.mark.parametrize("value", [NAN, INFINITY, -INFINITY, True, "0.5", None, [1.0], 10**400])
 def test_an_end_of_a_range_is_a_finite_number(name: str, end: str, value: object) -> None:
-    assert refusal(f"{name}_{end}", value) == f"{name}_{end} is {value!r}; expected a finite number"
+    assert refusal(f"{name}_{end}", value) == f"{name}_{end} is {shown(value)}; expected a finite number"
 
 
 @pytest.mark.parametrize("name", RANGES)

@@ -70,8 +70,8 @@ def test_the_largest_seed_is_allowed() -> None:
     [
         ({"jobs": 0}, "jobs is 0; expected at least 1"),
         ({"jobs": 1.5}, "jobs is 1.5; expected a whole number"),
-        ({"timeout_s": 0}, "timeout is 0; expected more than 0"),
-        ({"timeout_s": float("nan")}, "timeout is nan; expected a finite number"),
+        ({"timeout_s": 0}, "timeout_s is 0; expected more than 0"),
+        ({"timeout_s": float("nan")}, "timeout_s is nan; expected a finite number"),
     ],
 )
 def test_build_options_are_checked(options: dict, text: str) -> None:

@@ -1,9 +1,11 @@
 """Machine code is made once, however many workers start: the first makes it under a lock, the others wait and load."""
 
+import contextlib
 import functools
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from filelock import FileLock
 
@@ -17,7 +19,8 @@ _seen: set[str] = set()
 
 def all_compiled(*parts: str) -> bool:
     """Whether somebody on this machine has compiled these kernels, so that they only need to be loaded."""
-    return all((cache_folder() / f"{part}.compiled").exists() for part in parts)
+    folder = cache_folder()
+    return folder is not None and all((folder / f"{part}.compiled").exists() for part in parts)
 
 
 @contextmanager
@@ -32,16 +35,34 @@ def compiling_once(part: str) -> Iterator[None]:
     if part in _seen:
         yield
         return
-    marker = cache_folder() / f"{part}.compiled"
-    if marker.exists():
+    folder = cache_folder()
+    if folder is None:  # nothing is kept, so that there is nothing to wait for
+        _announce()
+        yield
+    elif (folder / f"{part}.compiled").exists():
         yield
     else:
-        with FileLock(cache_folder() / _LOCK):
-            if not marker.exists():
+        with _compiling_alone(folder):
+            if not (folder / f"{part}.compiled").exists():
                 _announce()
             yield
-            marker.touch()
+            with contextlib.suppress(OSError):  # of a full disk: the next process compiles again
+                (folder / f"{part}.compiled").touch()
     _seen.add(part)
+
+
+@contextmanager
+def _compiling_alone(folder: Path) -> Iterator[None]:
+    """Alone on this machine; without a lock where none can be made, which costs time only."""
+    lock = FileLock(folder / _LOCK)
+    try:
+        lock.acquire()
+    except OSError as error:
+        logger.warning("%s: cannot be locked (%s); several processes may compile the same", folder, error.strerror)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 @functools.cache

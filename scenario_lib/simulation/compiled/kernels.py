@@ -7,7 +7,9 @@ the digest of all kernel sources in its name: after an update nothing stale can 
 import contextlib
 import functools
 import hashlib
+import logging
 import os
+import pickle
 import shutil
 import tempfile
 import time
@@ -17,9 +19,13 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 Kernel = Callable[..., Any]
 
+logger = logging.getLogger(__name__)
+
+_DIGEST_BYTES = hashlib.sha256().digest_size
 _PREFIX = "scenario-lib-kernels-"
 _UNUSED_DAYS = 30
 _SECONDS_PER_DAY = 86400
@@ -36,10 +42,11 @@ def sources_digest() -> str:
 
 
 @functools.cache
-def cache_folder() -> Path:
+def cache_folder() -> Path | None:
     """Where machine code is kept: beside the sources if that can be written, else in the user's cache.
 
-    `NUMBA_CACHE_DIR`, if set, comes first; a folder for temporary files comes last.
+    `NUMBA_CACHE_DIR`, if set, comes first; a folder for temporary files comes last. None if none can be written:
+    then machine code is made anew in every process.
     """
     own = os.environ.get("NUMBA_CACHE_DIR")
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
@@ -57,7 +64,9 @@ def cache_folder() -> Path:
     folder = _own_temporary_folder() / name
     if _writable(folder):
         return folder
-    raise OSError(f"no folder for machine code among {candidates}, {folder}; set NUMBA_CACHE_DIR to one")
+    tried = ", ".join(map(str, [*candidates, folder]))
+    logger.warning("machine code is not kept, as none of %s can be written; set NUMBA_CACHE_DIR to a folder", tried)
+    return None
 
 
 def prune_beside(folder: Path) -> None:
@@ -106,12 +115,81 @@ def inlined_kernel(function: Kernel) -> Kernel:
 
 
 def _compiled(function: Kernel, *, forceinline: bool) -> Kernel:
+    options = {"fastmath": False, "nogil": True, "error_model": "numpy", "forceinline": forceinline}
+    compiled: Any = numba.njit(**options)(function)
+    folder = cache_folder()
+    if folder is not None:
+        compiled._cache = _kept(function, folder)  # what njit(cache=True) sets, with files that are checked
+    kept: Kernel = compiled
+    return kept
+
+
+def _kept(function: Kernel, folder: Path) -> "_CheckedCache":
     before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(cache_folder())  # read while decorating, so that other packages keep theirs
+    numba.config.CACHE_DIR = str(folder)  # read while the cache is made, so that other packages keep theirs
     try:
-        options = {"cache": True, "fastmath": False, "nogil": True, "error_model": "numpy"}
-        options["forceinline"] = forceinline
-        compiled: Kernel = numba.njit(**options)(function)
-        return compiled
+        return _CheckedCache(function)
     finally:
         numba.config.CACHE_DIR = before
+
+
+class _CheckedFiles(IndexDataCacheFile):  # type: ignore[misc]
+    """numba's files with a digest at the end of each: what is damaged counts as absent, and is made anew.
+
+    Without it a file cut short raises whatever unpickling raises, and changed machine code ends the process.
+    """
+
+    def _dump(self, content: object) -> bytes:
+        data: bytes = super()._dump(content)
+        return data + hashlib.sha256(data).digest()
+
+    def _load_index(self) -> dict[Any, str]:
+        path = Path(self._index_path)
+        head = pickle.dumps(self._version, protocol=-1)
+        if not path.exists() or not path.read_bytes().startswith(head) or not _is_whole(path, len(head)):
+            return {}
+        index: dict[Any, str] = super()._load_index()
+        return index
+
+    def _load_data(self, name: str) -> Any:
+        path = Path(self._data_path(name))
+        if not _is_whole(path, 0):
+            raise OSError(f"{path} is damaged")  # which numba takes as an absent file
+        return super()._load_data(name)
+
+
+def _is_whole(path: Path, start: int) -> bool:
+    """Whether a file ends with the digest of what is in it from a position on."""
+    content = path.read_bytes()[start:]
+    data, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+    if hashlib.sha256(data).digest() == digest:
+        return True
+    logger.warning("%s: machine code there was damaged and is made anew", path.parent)
+    return False
+
+
+class _CheckedCache(FunctionCache):  # type: ignore[misc]
+    """numba's cache of one function; where it cannot be read or written, the function is compiled and not kept."""
+
+    def __init__(self, function: Kernel) -> None:
+        super().__init__(function)
+        locator = self._impl.locator
+        self._cache_file = _CheckedFiles(self._cache_path, self._impl.filename_base, locator.get_source_stamp())
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except OSError as error:
+            _say_not_kept(self.cache_path, error.strerror)
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            _say_not_kept(self.cache_path, error.strerror)
+
+
+@functools.cache
+def _say_not_kept(folder: str, why: str | None) -> None:
+    logger.warning("%s: machine code cannot be kept there (%s), so that every run compiles anew", folder, why)
