@@ -11,6 +11,7 @@ from scenario_lib.env.reward import RewardConfig
 from scenario_lib.env.settings import EnvSettings
 from scenario_lib.env.simulation import MakeSim
 from scenario_lib.errors import InvalidSettingError, UnknownNameError
+from scenario_lib.feeders.checks import few, likely
 from scenario_lib.feeders.experiment import DURATION_S
 
 _DEFAULT_SITE = "_default"
@@ -215,7 +216,7 @@ class SharedBatchSizeEnv(GameEnv):
                 f"site_model_mapping: a label stands at two sites ({mapped}); states merge by label"
             )
         if set(mapped) != set(obs_config.model_labels):
-            odd = ", ".join(sorted(set(mapped) ^ set(obs_config.model_labels)))
+            odd = few(sorted(set(mapped) ^ set(obs_config.model_labels)))
             raise InvalidSettingError(f"site_model_mapping and model_labels do not name the same models: {odd}")
         settings = EnvSettings(
             reward_config or RewardConfig(),
@@ -247,7 +248,7 @@ def choose_agent_site(agent_site_id: str, sites: Sequence[str]) -> list[str]:
     if agent_site_id == _DEFAULT_SITE:
         return [sites[0]]
     if agent_site_id not in sites:
-        raise UnknownNameError(f"agent_site_id is {agent_site_id!r}; expected one of {', '.join(sites)}")
+        raise UnknownNameError(f"agent_site_id is {agent_site_id!r}; {likely(agent_site_id, sites)}")
     return [agent_site_id]
 
 
@@ -259,5 +260,5 @@ def choose_mapped_sites(mapping: Mapping[str, Sequence[str]], sites: Sequence[st
     """
     unknown = [site for site in mapping if site not in sites]
     if unknown:
-        raise UnknownNameError(f"site_model_mapping names {unknown}; expected sites among {', '.join(sites)}")
+        raise UnknownNameError(f"site_model_mapping names {unknown}; expected sites among {few(sites)}")
     return list(mapping)

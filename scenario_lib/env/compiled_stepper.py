@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenario_lib.errors import InvalidSettingError, PowerFlowError, UnknownNameError
+from scenario_lib.feeders.checks import shown
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.simulation.assets import Assets
@@ -80,7 +81,7 @@ class CompiledStepper:
     def advance(self, interval_s: Fraction) -> None:
         if Fraction(interval_s).denominator != 1 or interval_s < 1:
             raise InvalidSettingError(
-                f"dt_ctrl is {interval_s} s; expected a whole multiple of the simulation's tick of 1 s"
+                f"dt_ctrl is {shown(interval_s)} s; expected a whole multiple of the simulation's tick of 1 s"
             )
         for _ in range(int(interval_s)):
             second = int(self._lockstep.seconds[0])

@@ -9,6 +9,7 @@ from scenario_lib.env.compiled_stepper import CompiledStepper
 from scenario_lib.env.episode import Episode
 from scenario_lib.env.simulation import require_fits
 from scenario_lib.errors import InvalidSettingError
+from scenario_lib.feeders.checks import shown
 from scenario_lib.feeders.circuit_files import current_digest
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.scenario.model import Scenario
@@ -80,6 +81,6 @@ def interval_seconds(episode: Episode) -> int:
     """
     if episode.dt_ctrl.denominator != 1:
         raise InvalidSettingError(
-            f"dt_ctrl is {episode.dt_ctrl} s; expected a whole multiple of the simulation's tick of 1 s"
+            f"dt_ctrl is {shown(episode.dt_ctrl)} s; expected a whole multiple of the simulation's tick of 1 s"
         )
     return int(episode.dt_ctrl)

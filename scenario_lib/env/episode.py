@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scenario_lib.env.picking import Library
 from scenario_lib.env.reward import RewardConfig
 from scenario_lib.errors import InvalidSettingError
+from scenario_lib.feeders.checks import shown
 from scenario_lib.library.record import ScenarioRecord
 
 
@@ -51,7 +52,7 @@ def episode_of(record: ScenarioRecord | None, truncate: bool, total_duration_s: 
     start_s, end_s = (record.t_control_start, record.t_control_end) if windowed and record else (0, total_duration_s)
     n_steps = int(Fraction(end_s - start_s) / dt_ctrl) - 1
     if n_steps < 1:
-        raise InvalidSettingError(f"the episode window {start_s} to {end_s} s has no step of {dt_ctrl} s")
+        raise InvalidSettingError(f"the episode window {start_s} to {end_s} s has no step of {shown(dt_ctrl)} s")
     return Episode(record, start_s, n_steps, dt_ctrl)
 
 

@@ -15,7 +15,7 @@ from scenario_lib.env.picking import Library
 from scenario_lib.env.reward import RewardConfig
 from scenario_lib.env.simulation import MakeSim, make_sim_fn
 from scenario_lib.errors import InvalidSettingError, UnknownNameError
-from scenario_lib.feeders.checks import refuse
+from scenario_lib.feeders.checks import few, likely, refuse
 from scenario_lib.feeders.experiment import DURATION_S, Experiment
 from scenario_lib.feeders.sites import Site
 from scenario_lib.library.loader import ScenarioLibrary
@@ -141,7 +141,7 @@ def agent_site(experiment: Experiment, site: str | None) -> Site:
     """
     names = [candidate.name for candidate in experiment.sites]
     if site is not None and site not in names:
-        raise UnknownNameError(f"site is {site!r}; expected one of {', '.join(names)}")
+        raise UnknownNameError(f"site is {site!r}; {likely(site, names)}")
     return experiment.sites[0] if site is None else experiment.sites[names.index(site)]
 
 
@@ -189,9 +189,7 @@ def open_ingredients(
     recipes = list(opened.recipes.values())
     names = {recipe.experiment.name for recipe in recipes}
     if len(names) > 1:
-        raise InvalidSettingError(
-            f"the library has records of several feeders ({', '.join(sorted(names))}); export one"
-        )
+        raise InvalidSettingError(f"the library has records of several feeders ({few(sorted(names))}); export one")
     experiment = located_experiment(recipes[0], system)
     assets = load_assets(experiment, None if specs_dir is None else Path(specs_dir))
     # One simulated second tells which bus-phases the feeder has once all elements exist.

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scenario_lib.env.observation import ObservationConfig, compute_zone_mask, shown_groups, shown_positions
 from scenario_lib.env.reward import RewardConfig, relative_throughput
 from scenario_lib.errors import UnknownNameError
+from scenario_lib.feeders.checks import few
 from scenario_lib.simulation.compiled.episode import Deployment
 from scenario_lib.simulation.compiled.play_tables import BINARY, COOLDOWN, MAGNITUDE, Floats, Ints, Layout, Weights
 
@@ -82,9 +83,7 @@ def _deployed(config: ObservationConfig, deployment: Deployment, sites: Sequence
     place = {label: m for m, (site, label) in enumerate(deployment.model_labels) if site in sites}
     for label in config.model_labels:
         if label not in place:
-            raise UnknownNameError(
-                f"model_labels: {label!r} is not at {', '.join(sites)}; expected some of {', '.join(place)}"
-            )
+            raise UnknownNameError(f"model_labels: {label!r} is not at {few(sites)}; expected some of {few(place)}")
     return np.array([place[label] for label in config.model_labels], np.int64)
 
 

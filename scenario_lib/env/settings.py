@@ -8,7 +8,7 @@ from scenario_lib.env.action import require_mode
 from scenario_lib.env.picking import Library
 from scenario_lib.env.reward import RewardConfig
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.feeders.checks import refuse
+from scenario_lib.feeders.checks import refuse, shown
 from scenario_lib.feeders.experiment import DURATION_S
 
 DIVERGENCE_MODES = ("truncate", "raise")
@@ -36,6 +36,6 @@ class EnvSettings:
         if self.on_divergence not in DIVERGENCE_MODES:
             raise refuse("on_divergence", self.on_divergence, f"one of {', '.join(DIVERGENCE_MODES)}")
         if self.dt_ctrl <= 0:
-            raise InvalidSettingError(f"dt_ctrl is {self.dt_ctrl} s; expected more than 0 s")
+            raise InvalidSettingError(f"dt_ctrl is {shown(self.dt_ctrl)} s; expected more than 0 s")
         if self.render_mode not in (None, "rgb_array"):
             raise refuse("render_mode", self.render_mode, "None or 'rgb_array'")

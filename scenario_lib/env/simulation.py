@@ -16,6 +16,7 @@ from openg2g.datacenter.command import SetBatchSize
 from openg2g.grid.config import TapSchedule
 
 from scenario_lib.errors import InvalidSettingError
+from scenario_lib.feeders.checks import shown
 from scenario_lib.feeders.experiment import DURATION_S, Experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import base_scenario
@@ -139,7 +140,7 @@ class CoordinatedStepper:
         ticks = interval_s / self._coordinator.clock.tick_s
         if ticks.denominator != 1 or ticks < 1:
             raise InvalidSettingError(
-                f"dt_ctrl is {interval_s} s; expected a whole multiple of the simulation's tick of "
+                f"dt_ctrl is {shown(interval_s)} s; expected a whole multiple of the simulation's tick of "
                 f"{self._coordinator.clock.tick_s} s"
             )
         for _ in range(int(ticks)):

@@ -15,6 +15,7 @@ from scenario_lib.env.observation import build_observation, compute_zone_mask
 from scenario_lib.env.reward import NEVER_CHANGED, clip_reward, compute_reward
 from scenario_lib.env.simulation import MakeSim, Stepper, as_stepper
 from scenario_lib.errors import EnvironmentUseError, PowerFlowError, UnknownNameError
+from scenario_lib.feeders.checks import few
 
 
 class SteppedGame:
@@ -91,7 +92,7 @@ class SteppedGame:
         for label in self._config.model_labels:
             if label not in running:
                 raise UnknownNameError(
-                    f"model_labels: {label!r} is not at {', '.join(self._sites)}; expected some of {', '.join(running)}"
+                    f"model_labels: {label!r} is not at {few(self._sites)}; expected some of {few(running)}"
                 )
         return {label: int(running[label]) for label in self._config.model_labels}
 

@@ -96,11 +96,11 @@ def shown(found: object) -> str:
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}... ({len(text)} characters)"
 
 
-def few(names: Iterable[object]) -> str:
+def few(names: Iterable[object], between: str = ", ") -> str:
     """Names in a message: the first of them, and how many more there are."""
     listed = [str(name) for name in names]
     more = len(listed) - _MOST_NAMED
-    text = ", ".join(name[:_MOST_CHARACTERS] for name in listed[:_MOST_NAMED])
+    text = between.join(name[:_MOST_CHARACTERS] for name in listed[:_MOST_NAMED])
     return f"{text} and {more} more" if more > 0 else text
 
 

@@ -14,6 +14,7 @@ from scenario_lib.feeders.checks import (
     STRICT,
     Bounds,
     count,
+    few,
     positive,
     refuse,
     require_at_least,
@@ -168,7 +169,7 @@ class Experiment:
         for spec in self.models:
             if spec.label == label:
                 return spec
-        raise refuse("model label", label, f"one of {', '.join(spec.label for spec in self.models)}")
+        raise refuse("model label", label, f"one of {few(spec.label for spec in self.models)}")
 
     def site_models(self, site: Site) -> tuple[ModelSpec, ...]:
         """Specifications of the models of one site, in its order."""

@@ -16,6 +16,10 @@ _LARGEST_TOML_BYTES = 4 * 1024**2
 """A list of 400 000 seeds; more takes Python's parser longer than anybody waits for a refusal."""
 
 _MOST_FAULTS = 3
+_MOST_NAMES = 10_000
+"""In one table: regulators of a large feeder are the most that anything honest needs."""
+
+_UNKNOWN = "unexpected_keyword_argument"  # pydantic's name of this fault
 
 _KINDS = {
     "a recipe ('scenario-lib build --config')": {"system", "randomization", "screening", "candidates", "strata"},
@@ -66,6 +70,9 @@ def read_toml(path: Path, kind: str) -> dict[str, Any]:
     others = [other for other, own in _KINDS.items() if own & tables.keys()]
     if others and kind not in others:
         raise InvalidSettingError(f"{path}: is {others[0]}; expected {kind}")
+    largest = max((len(table) for table in (tables, *tables.values()) if isinstance(table, dict)), default=0)
+    if largest > _MOST_NAMES:
+        raise DataFileError(f"{path}: has {largest} names in one table; expected at most {_MOST_NAMES}")
     return tables
 
 
@@ -99,7 +106,7 @@ def parse_as(kind: type[T], tables: Any, source: str) -> T:
         # By way of JSON, because only there does strictness leave lists to become tuples.
         return TypeAdapter(kind).validate_json(json.dumps(tables, default=_foreign), strict=True)
     except ValidationError as error:
-        found = error.errors(include_url=False)
+        found = sorted(error.errors(include_url=False), key=lambda fault: fault["type"] != _UNKNOWN)
         faults = "; ".join(_sentence(kind, fault) for fault in found[:_MOST_FAULTS])
         more = len(found) - _MOST_FAULTS
         raise DataFileError(f"{source}: {faults}" + (f"; and {more} more faults" if more > 0 else "")) from None
@@ -121,7 +128,7 @@ def _sentence(kind: Any, fault: Any) -> str:
         return f"{place}: {text}" if place else text
     if fault["type"] == "missing":
         return f"{place}: is missing"
-    if fault["type"] == "unexpected_keyword_argument":
+    if fault["type"] == _UNKNOWN:
         return f"{place}: is not known; {likely(fault['loc'][-1], _names_beside(kind, fault['loc']))}"
     wanted = next((text for start, text in _WANTED.items() if fault["type"].startswith(start)), "another value")
     return f"{place or 'the whole'} is {shown(fault['input'])}; expected {wanted}"

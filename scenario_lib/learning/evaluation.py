@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scenario_lib.errors import InvalidSettingError, PolicyError, UnknownNameError
 from scenario_lib.execution.tasks import Outcome, RunOptions, run_tasks
-from scenario_lib.feeders.checks import require_count, shown
+from scenario_lib.feeders.checks import few, require_count, shown
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.learning.comparison import Comparison, ScenarioFigures
 from scenario_lib.learning.compiled_rollout import run_trained
@@ -132,7 +132,7 @@ def _require_feeder(library: ScenarioLibrary, policies: Sequence[TrainedPolicy])
         if feeders != [policy.card.feeder]:
             raise PolicyError(
                 f"policy {policy.name} was trained on feeder {policy.card.feeder}; {library.path} is a library on "
-                f"{', '.join(feeders)}"
+                f"{few(feeders)}"
             )
         for recipe in library.recipes.values():
             _require_batch_sizes(policy, recipe.experiment)

@@ -18,6 +18,7 @@ from scenario_lib.env.action import action_space, decode_action
 from scenario_lib.env.observation import build_observation, compute_zone_mask, merge_states
 from scenario_lib.errors import InvalidSettingError, PolicyError
 from scenario_lib.feeders.canonical import first_difference
+from scenario_lib.feeders.checks import few
 from scenario_lib.learning.actor import Actor
 from scenario_lib.learning.normalization import Normalization
 from scenario_lib.learning.policy_files import ACTOR, NEWEST, NORMALIZE, PolicyCard, policy_folder, read_card, read_part
@@ -122,8 +123,7 @@ class PolicyController(Controller[DatacenterBackend, GridBackend]):  # type: ign
         missing = [site for site in policy.card.sites if site not in datacenters]
         if missing:
             raise PolicyError(
-                f"policy {policy.name} sets batch sizes at {', '.join(missing)}; the rollout has sites "
-                f"{', '.join(datacenters)}"
+                f"policy {policy.name} sets batch sizes at {few(missing)}; the rollout has sites {few(datacenters)}"
             )
         self._policy = policy
         self._datacenters = {site: datacenters[site] for site in policy.card.sites}

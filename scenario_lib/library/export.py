@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scenario_lib.errors import UnknownNameError
+from scenario_lib.feeders.checks import few
 from scenario_lib.library.derive import entries_of, write_derived
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.place import new_library
@@ -55,6 +56,6 @@ def find_recipe(library: ScenarioLibrary, name: str | None) -> str:
     found = [i for i, recipe in library.recipes.items() if name is None or name in (i, recipe.stratum)]
     if len(found) == 1:
         return found[0]
-    known = ", ".join(f"{i} ({r.stratum})" if r.stratum else i for i, r in library.recipes.items())
+    known = few(f"{i} ({r.stratum})" if r.stratum else i for i, r in library.recipes.items())
     asked = "which recipe?" if name is None else f"{len(found) or 'no'} recipes are called {name!r};"
     raise UnknownNameError(f"{library.path}: {asked} expected one of {known}")

@@ -13,6 +13,7 @@ import numpy as np
 
 from scenario_lib.errors import LibraryError, ReplayError, UnknownNameError
 from scenario_lib.feeders.canonical import canonical_json, first_difference
+from scenario_lib.feeders.checks import few
 from scenario_lib.html_table import html_table
 from scenario_lib.library.candidates import read_candidates
 from scenario_lib.library.columns import kinds_of
@@ -158,7 +159,7 @@ class ScenarioLibrary:
         if len(found) == 1:
             return found[0]
         if found:
-            recipes = ", ".join(record.proof.recipe for record in found if record.proof)
+            recipes = few(record.proof.recipe for record in found if record.proof)
             raise UnknownNameError(
                 f"{self.path}: seed {seed} is there in several recipes ({recipes}); index by position"
             )

@@ -49,7 +49,7 @@ def parse_parts(text: str) -> Parts:
     decimal = set()
     for part in text.split(","):
         name, _, size = part.strip().partition("=")
-        if not _NAME.fullmatch(name) or not re.fullmatch(r"\d+|\d*\.\d+", size) or name in sizes:
+        if not _NAME.fullmatch(name) or not re.fullmatch(r"\d{1,18}|\d{0,18}\.\d{1,18}", size) or name in sizes:
             raise refuse("parts", text, "names with sizes, each name once, such as train=0.8,test=0.2 or train=160")
         sizes[name] = Fraction(size)
         decimal.add("." in size)

@@ -12,6 +12,7 @@ from scenario_lib.reporting.library_facts import LibraryFacts, library_facts
 from scenario_lib.reporting.page import Page, Picture, Section, Table
 from scenario_lib.reporting.provenance import verdict_text
 from scenario_lib.reporting.text import counted, percent, percent_spread, spread
+from scenario_lib.screening.readable import threshold_text
 
 _Read = Callable[[LibraryFacts], str]
 
@@ -110,6 +111,6 @@ def _origin(facts: LibraryFacts) -> dict[str, str]:
     return {
         **({"recipes": ", ".join(contents.recipes), "engines": ", ".join(engines)} if contents.digests else {}),
         **{f"built with {name}": version for name, version in contents.versions.items()},
-        **{f"screening {name}": f"{value:g}" for name, value in contents.screening.items()},
+        **{f"screening {name}": threshold_text(value) for name, value in contents.screening.items()},
         **{f"{name} (SHA-256)": f"{digest[:12]}…" for name, digest in contents.digests.items()},
     }

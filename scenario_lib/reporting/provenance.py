@@ -10,6 +10,7 @@ from scenario_lib.reporting.library_facts import LibraryFacts
 from scenario_lib.reporting.page import Section, Table
 from scenario_lib.reporting.text import DASH, counted
 from scenario_lib.screening.findings import Grade
+from scenario_lib.screening.readable import threshold_text
 
 _VERDICTS = {
     Grade.HELD: ("good", "Held: files are those that were written, and every record is drawn again as it was."),
@@ -60,7 +61,9 @@ def _screening(facts: LibraryFacts) -> Iterator[Table]:
     if all(one == facts.contents.screening for one in criteria.values()):
         criteria = {"value": facts.contents.screening}
     names = dict.fromkeys(name for one in criteria.values() for name in one)
-    rows = tuple((name, *(f"{one[name]:g}" if name in one else DASH for one in criteria.values())) for name in names)
+    rows = tuple(
+        (name, *(threshold_text(one[name]) if name in one else DASH for one in criteria.values())) for name in names
+    )
     if rows:
         yield Table("Screening criteria", ("criterion", *criteria), rows)
 

@@ -15,7 +15,7 @@ from scenario_lib.library.files import CANDIDATES
 from scenario_lib.library.origin import built_on
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.screening.criteria import KINDS
-from scenario_lib.screening.readable import Spread, plain_figure, spread_text
+from scenario_lib.screening.readable import Spread, spread_text, threshold_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class LibraryInfo:
                 lines.append(f"{label:20}{spread_text(spread, unit)}")
         if self.screening:
             lines.append(
-                f"screening           {', '.join(f'{n} {plain_figure(v)}' for n, v in self.screening.items())}"
+                f"screening           {', '.join(f'{n} {threshold_text(v)}' for n, v in self.screening.items())}"
             )
         if self.versions:
             lines.append(f"built with          {', '.join(f'{n} {v}' for n, v in self.versions.items())}")

@@ -2,6 +2,8 @@
 
 import math
 
+from scenario_lib.feeders.checks import NO_LIMIT
+
 Spread = tuple[float, float, float]
 """Lowest value, median, highest value."""
 
@@ -12,6 +14,11 @@ def plain_figure(value: float, digits: int = 3) -> str:
         return f"{value:.0f}"
     text = f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def threshold_text(value: float) -> str:
+    """A threshold as a figure, or "no limit" where it is so far off that nothing is meant to reach it."""
+    return "no limit" if abs(value) >= NO_LIMIT else plain_figure(value, 6)
 
 
 def spread_text(spread: Spread, unit: str = "") -> str:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scenario_lib.errors import DataFileError
+from scenario_lib.feeders.checks import few
 from scenario_lib.screening.recipe_file import RecipeFile, Tables, parse_recipe
 
 _INHERITED = ("randomization", "screening")
@@ -94,5 +95,5 @@ def recipe_for_seed(strata: list[NamedRecipe], seed: int, source: str) -> Recipe
     for stratum in strata:
         if stratum.recipe.candidates is not None and seed in set(stratum.recipe.candidates.seed_order()):
             return stratum.recipe
-    names = ", ".join(str(stratum.name) for stratum in strata)
+    names = few(stratum.name for stratum in strata)
     raise DataFileError(f"{source}: seed {seed} belongs to none of its strata ({names})")

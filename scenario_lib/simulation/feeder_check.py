@@ -6,6 +6,7 @@ from opendssdirect import DSSException
 from openg2g.grid.opendss import OpenDSSGrid, dss
 
 from scenario_lib.errors import DataFileError
+from scenario_lib.feeders.checks import few, likely
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.simulation.working_directory import working_directory_kept
 
@@ -22,7 +23,7 @@ def check_feeder(experiment: Experiment) -> None:
     """
     faults = feeder_faults(experiment)
     if faults:
-        raise DataFileError(f"{experiment.feeder.circuit}: {'; '.join(faults)}; correct the experiment or the circuit")
+        raise DataFileError(f"{experiment.feeder.circuit}: {few(faults, '; ')}; correct the experiment or the circuit")
 
 
 def feeder_faults(experiment: Experiment) -> list[str]:
@@ -45,7 +46,7 @@ def _faults(experiment: Experiment) -> Iterator[str]:
     regulators = OpenDSSGrid._cache_regcontrol_map()
     for regulator in experiment.feeder.initial_taps_pu:
         if regulator.lower() not in regulators:
-            yield f"no regulator control {regulator!r} (it has {', '.join(sorted(regulators)) or 'none'})"
+            yield f"no regulator control {regulator!r} (it has {few(sorted(regulators)) or 'none'})"
     buses = {str(bus).lower() for bus in dss.Circuit.AllBusNames()}
     for site in experiment.sites:
         yield from _bus_faults(f"site {site.name}", site.bus, site.bus_kv, buses)
@@ -58,7 +59,7 @@ def _faults(experiment: Experiment) -> Iterator[str]:
 
 def _bus_faults(what: str, bus: str, bus_kv: float, buses: set[str]) -> Iterator[str]:
     if bus.lower() not in buses:
-        yield f"{what}: no bus {bus!r}"
+        yield f"{what}: no bus {bus!r} ({likely(bus, sorted(buses))})"
         return
     dss.Circuit.SetActiveBus(bus)
     base_kv = float(dss.Bus.kVBase()) * 3**0.5

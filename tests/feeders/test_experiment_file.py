@@ -236,6 +236,103 @@ def test_refusals_name_file_and_field(edited_village: Edit, old: str, new: str, 
         load_experiment(path)
 
 
+HUGE = [
+    ("replicas = 240", f"replicas = {10**17}", "replicas of Llama-3.1-8B"),
+    ("replicas = 240", f"replicas = 240, initial_batch_size = {10**12}", "initial_batch_size of Llama-3.1-8B"),
+    ("total_gpu_capacity = 640", f"total_gpu_capacity = {10**12}", "total_gpu_capacity of site hall"),
+    ("bus_kv = 4.16", "bus_kv = 1e9", "bus_kv of site hall"),
+    ("base_kw_per_phase = 45.0", "base_kw_per_phase = 1e30", "base_kw_per_phase of site hall"),
+    ("source_pu = 1.005", "source_pu = 1e300", "source_pu"),
+    ("peak_kw_per_phase = 20.0", "peak_kw_per_phase = 1e12", "peak_kw_per_phase at bus lane"),
+    ("n_gpus = 120", f"n_gpus = {10**15}", "training job n_gpus"),
+    ("target_peak_w_per_gpu = 400.0", "target_peak_w_per_gpu = 1e12", "training job target_peak_w_per_gpu"),
+    ("t_end_s = 2000.0", "t_end_s = 1e300", "training job t_end_s"),
+    ("sensitivity_perturbation_kw = 20.0", "primal_step_size = 1e300", "ofo primal_step_size"),
+    (
+        "sensitivity_perturbation_kw = 20.0",
+        f"sensitivity_update_interval = {10**18}",
+        "ofo sensitivity_update_interval",
+    ),
+    ("[overlay]", "[limits]\nv_max_pu = 1e300\n[overlay]", "v_max_pu"),
+    ("[overlay]", f"[datacenter]\ngpus_per_server = {10**18}\n[overlay]", "gpus_per_server"),
+    ("[overlay]", "[datacenter]\ntemplate_duration_s = 1e12\n[overlay]", "template_duration_s"),
+    ("[overlay]", "[datacenter]\nnoise_fraction = 1e12\n[overlay]", "noise_fraction"),
+    ("[overlay]", "[datacenter]\namplitude_scale_range = [1, 1e12]\n[overlay]", "amplitude_scale_range"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "field"), HUGE)
+def test_numbers_far_beyond_a_feeder_are_refused_at_once(edited_village: Edit, old: str, new: str, field: str) -> None:
+    with pytest.raises(DataFileError, match=rf"{field} is .*; expected at most \d+") as caught:
+        load_experiment(edited_village(old, new))
+    assert len(str(caught.value)) < 500
+
+
+def test_more_sites_than_any_feeder_has_are_refused_at_once(edited_village: Edit) -> None:
+    site = """
+    [[sites]]
+    name = "s{}"
+    bus = "harbour"
+    bus_kv = 4.16
+    base_kw_per_phase = 45.0
+    total_gpu_capacity = 640
+    models = [{{ label = "Llama-3.1-8B", replicas = 24 }}]
+    """
+    path = edited_village("[[pv_systems]]", "".join(map(site.format, range(1000))) + "\n[[pv_systems]]")
+    with pytest.raises(DataFileError, match="sites: has 1001 entries; expected at most 100"):
+        load_experiment(path)
+
+
+# How OpenDSS would end the name and read a command, a property, a node or a comment.
+ODD_NAMES = (
+    "two words",
+    "a\\nb",
+    "a\\tb",
+    "a=b",
+    "a,b",
+    "a;b",
+    "a|b",
+    "a~b",
+    "a!b",
+    "a(b",
+    "a[b",
+    "a{b",
+    "a'b",
+    '\\"',
+    "",
+    "\u00e9",
+)
+
+
+@pytest.mark.parametrize("odd", ODD_NAMES)
+@pytest.mark.parametrize(
+    "old",
+    [
+        'name = "village"',
+        'name = "hall"',
+        'bus = "harbour"',
+        'bus = "lane"',
+        'label = "Llama-3.1-8B"',
+        'exclude_buses = ["source"]',
+        "reg1 = 1.01875",
+        'hall = ["mill"',
+        '["mill"',
+    ],
+)
+def test_names_that_could_be_read_as_commands_are_refused(edited_village: Edit, old: str, odd: str) -> None:
+    word = next(
+        word for word in ("village", "harbour", "lane", "Llama-3.1-8B", "source", "reg1", "hall", "mill") if word in old
+    )
+    new = (
+        old.replace(f'"{word}"', f'"{odd}"')
+        if f'"{word}"' in old and not old.startswith("hall =")
+        else old.replace(word, f'"{odd}"', 1)
+    )
+    with pytest.raises(DataFileError, match=r"expected (a name|the name|letters|one)|name .* ships|no model") as caught:
+        load_experiment(edited_village(old, new))
+    assert "\n" not in str(caught.value)
+
+
 def test_empty_series_are_refused(edited_village: Edit) -> None:
     path = edited_village('name = "village"', 'name = "other"')
     for text in ("", "\n", "time_s,kw_per_phase\n"):

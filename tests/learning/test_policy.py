@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from policy_samples import WritePolicy, random_policy, settings_of
 
 from scenario_lib.env.making import make_batch_size_env
 from scenario_lib.errors import InvalidSettingError, PolicyError
+from scenario_lib.feeders.canonical import file_digest
 from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.learning.policy import PolicyController, TrainedPolicy
 from scenario_lib.learning.worlds import World
@@ -103,6 +105,78 @@ def test_a_damaged_policy_is_refused(policy_on_disk: WritePolicy, name: str, dam
     file.write_text(damage(file.read_text()))  # type: ignore[operator]
     with pytest.raises(PolicyError, match=text):
         TrainedPolicy.load(folder)
+
+
+def _scaled(value: object, factor: float) -> object:
+    return [_scaled(entry, factor) for entry in value] if isinstance(value, list) else value * factor  # type: ignore[operator]
+
+
+def _statistics(tables: dict, **change: object) -> dict:
+    return {**tables, "observations": {**tables["observations"], **change}}
+
+
+def _layers(tables: dict, change: Callable[[dict], dict]) -> dict:
+    return {**tables, "layers": [change(layer) for layer in tables["layers"]]}
+
+
+def _config(tables: dict, **change: object) -> dict:
+    return {**tables, "observation_config": {**tables["observation_config"], **change}}
+
+
+def _sizes(tables: dict, sizes: list) -> dict:
+    known = tables["observation_config"]["feasible_batch_sizes"]
+    return _config(tables, feasible_batch_sizes=dict.fromkeys(known, sizes))
+
+
+NONSENSE = {
+    "weights beyond float32": ("actor", lambda t: _layers(t, lambda x: {**x, "weight": _scaled(x["weight"], 1e39)})),
+    "biases beyond float32": ("actor", lambda t: _layers(t, lambda x: {**x, "bias": _scaled(x["bias"], -1e39)})),
+    "ragged weights": (
+        "actor",
+        lambda t: _layers(t, lambda x: {**x, "weight": [x["weight"][0][:2], *x["weight"][1:]]}),
+    ),
+    "no layers": ("actor", lambda t: {**t, "layers": []}),
+    "other choices": ("actor", lambda t: {**t, "choices": [5, 5, 5]}),
+    "no choices": ("actor", lambda t: {**t, "choices": []}),
+    "negative choices": ("actor", lambda t: {**t, "choices": [-3, 18]}),
+    "a single action": ("actor", lambda t: {**t, "single": True}),
+    "another activation": ("actor", lambda t: {**t, "activation": "exec"}),
+    "a negative epsilon": ("normalize", lambda t: {**t, "epsilon": -1.0}),
+    "no epsilon": ("normalize", lambda t: {**t, "epsilon": 0.0}),
+    "a negative clip": ("normalize", lambda t: {**t, "clip_observations": -5.0}),
+    "a clip beyond float32": ("normalize", lambda t: {**t, "clip_observations": 1e39}),
+    "statistics of one slot": ("normalize", lambda t: _statistics(t, mean=[0.0], var=[1.0])),
+    "a mean beyond float32": ("normalize", lambda t: _statistics(t, mean=_scaled(t["observations"]["mean"], 1e39))),
+    "negative variances": ("normalize", lambda t: _statistics(t, var=_scaled(t["observations"]["var"], -1))),
+    "no count": ("normalize", lambda t: _statistics(t, count=0.0)),
+    "returns of two slots": ("normalize", lambda t: {**t, "returns": {"mean": [0, 0], "var": [1, 1], "count": 1}}),
+    "no batch sizes": ("policy", lambda t: _sizes(t, [])),
+    "falling batch sizes": ("policy", lambda t: _sizes(t, [128, 64])),
+    "a batch size of 0": ("policy", lambda t: _sizes(t, [0, 64])),
+    "a batch size of millions": ("policy", lambda t: _sizes(t, [64, 10**9])),
+    "no model's batch sizes": ("policy", lambda t: _config(t, feasible_batch_sizes={})),
+    "no deadlines": ("policy", lambda t: _config(t, itl_deadlines={})),
+    "replicas beyond all": (
+        "policy",
+        lambda t: _config(t, max_replicas=dict.fromkeys(t["observation_config"]["max_replicas"], 10**17)),
+    ),
+    "a billion voltages": ("policy", lambda t: _config(t, n_bus_phases=10**9)),
+}
+
+
+@pytest.mark.parametrize("nonsense", NONSENSE)
+def test_a_policy_of_nonsense_is_refused_when_it_is_loaded(policy_on_disk: WritePolicy, nonsense: str) -> None:
+    folder = policy_on_disk()
+    part, change = NONSENSE[nonsense]
+    file, card = folder / f"{part}.json", folder / "policy.json"
+    file.write_text(json.dumps(change(json.loads(file.read_text()))))
+    if file != card:  # whoever made it would write its digest too
+        tables = json.loads(card.read_text())
+        card.write_text(json.dumps({**tables, "digests": {**tables["digests"], file.name: file_digest(file)}}))
+    with pytest.raises(PolicyError, match=str(folder)) as caught:
+        TrainedPolicy.load(folder)
+    assert len(str(caught.value)) < 1000
+    assert "\n" not in str(caught.value)
 
 
 def test_an_observation_of_another_length_is_refused(policy_on_disk: WritePolicy) -> None:

@@ -1,5 +1,9 @@
 """Training: a short run, its files, its resumption, and what is refused. Needs the extra `train`."""
 
+import json
+import pickle
+import shutil
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +14,7 @@ import pytest
 
 from scenario_lib.env.making_vector import make_batch_size_vector_env
 from scenario_lib.errors import DataFileError, InvalidSettingError, PolicyError, TrainingError
+from scenario_lib.feeders.canonical import file_digest
 from scenario_lib.learning.policy import TrainedPolicy
 from scenario_lib.learning.settings import TrainingSettings, parse_settings
 from scenario_lib.learning.training import TrainingProgress, TrainingRun, train
@@ -100,14 +105,48 @@ def test_resuming_goes_on_counting_and_refuses_what_differs(finished: TrainingRu
 
 
 def test_a_changed_model_file_is_not_loaded(finished: TrainingRun, tmp_path: Path) -> None:
-    import shutil
-
     out = tmp_path / "copy"
     shutil.copytree(finished.out, out)
     newest = max((out / "checkpoints").iterdir())
     (newest / "model.zip").write_bytes(b"something else")
     with pytest.raises(PolicyError, match=r"model\.zip: is not the file that was written"):
         train(replace(finished, out=out, resume=True, settings=settings(steps=128)))
+
+
+def _pickled(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("data", "{}")
+        archive.writestr("policy.pth", pickle.dumps({"weights": print}))
+
+
+def _without_weights(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("data", "{}")
+
+
+FOREIGN = {
+    "no archive": lambda path: path.write_bytes(b"something else"),
+    "empty": lambda path: path.write_bytes(b""),
+    "cut short": lambda path: path.write_bytes(path.read_bytes()[:2000]),
+    "a pickle": _pickled,
+    "no weights": _without_weights,
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_foreign_model_file_is_refused_in_our_words(finished: TrainingRun, tmp_path: Path, kind: str) -> None:
+    out = tmp_path / "copy"
+    shutil.copytree(finished.out, out)
+    newest = max((out / "checkpoints").iterdir())
+    FOREIGN[kind](newest / "model.zip")
+    card = json.loads((newest / "policy.json").read_text())
+    card["digests"]["model.zip"] = file_digest(newest / "model.zip")
+    (newest / "policy.json").write_text(json.dumps(card))
+    with pytest.raises(
+        PolicyError, match=r"model\.zip: does not hold finite weights.*restore it, or train anew"
+    ) as caught:
+        train(replace(finished, out=out, resume=True, settings=settings(steps=128)))
+    assert "weights_only" not in str(caught.value)
 
 
 def test_a_mode_that_does_not_exist_is_refused_before_workers_start(finished: TrainingRun, tmp_path: Path) -> None:

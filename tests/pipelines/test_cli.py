@@ -134,6 +134,32 @@ def test_what_is_not_there_is_one_line_with_the_remedy(run, arguments, text: str
     assert seen.output == ""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["biuld"], "no command 'biuld'; did you mean 'build'?"),
+        (["Validate", "x"], "no command 'Validate'; did you mean 'validate'?"),
+        (["evalute", "x"], "did you mean 'evaluate'?"),
+        (["x" * 5000], "expected one of build"),
+        (["build", "--system", "ieee13", "--set", "ramp_up_prop=0.2", "--out", "x"], "did you mean 'ramp_up_prob'"),
+        (["build", "--system", "ieee13", "--set", "min_recovery_fraction=0.2", "--out", "x"], "'min_recovery_frac'"),
+        (["train", "x", "--out", "y", "--set", "gama=0.2"], "did you mean 'gamma'?"),
+        (["train", "x", "--out", "y", "--reward", "w_voltag=2"], "did you mean 'w_voltage'?"),
+        (["train", "x", "--out", "y", "--set", "gamma=7"], "command line: ppo: gamma is 7"),
+        (["train", "x", "--out", "y", "--set", "n_steps=1e99"], "command line: ppo.n_steps is 1e+99; expected a whole"),
+        (["train", "x", "--out", "y", "--envs", "100000000"], "envs is 100000000; expected at most 10000"),
+    ],
+    ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
+)
+def test_a_misspelt_word_is_told_what_was_probably_meant(run, arguments, hint: str, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen = run(*arguments)
+    assert seen.exit_code == 2, seen.errors
+    assert hint in seen.errors
+    assert len(seen.errors) < 1500
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_error_of_the_system_is_one_line(run, tmp_path: Path, monkeypatch) -> None:
     from scenario_lib.pipelines import info
 

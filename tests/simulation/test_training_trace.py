@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from openg2g.datacenter.workloads.training import TrainingTrace, TrainingTraceParams
 
 from scenario_lib.simulation.training_trace import (
     make_training_trace,
@@ -56,6 +57,44 @@ def test_a_digest_of_micro_watts_forgives_the_last_bits_only() -> None:
 def test_parameters_of_no_trace_are_refused(change: dict[str, object]) -> None:
     with pytest.raises((ValueError, TypeError, ZeroDivisionError)):
         regenerate_training_trace({**training_trace_recipe().params, **change})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seg_lo_range": [0, 0], "seg_hi_range": [0, 0]},
+        {"seg_hi_range": [-5, -1]},
+        {"seg_lo_range": [1e-9, 1e-9], "seg_hi_range": [1e-9, 1e-9]},
+        {"seg_lo_range": [15, 10]},
+        {"dip_prob_per_sec": 1e12},
+        {"dip_prob_per_sec": -1},
+        {"dip_prob_per_sec": 90, "dip_dur_range": [0, 1e6]},
+        {"dip_dur_range": [0.14, 0.06]},
+        {"smooth_window_s": 1e9},
+        {"smooth_window_s": 90_000, "duration_s": 100_000},
+        {"sigma_hi": -1},
+        {"sigma_lo": 1e300},
+        {"P_hi": float("nan")},
+        {"P_lo": float("inf")},
+        {"ramp_s": 1e12},
+        {"seed": -1},
+        {"seed": 10**30},
+        {"dt_s": -0.1, "duration_s": -1000},
+        {"duration_s": 1e300},
+        {"dt_s": float("nan")},
+    ],
+    ids=str,
+)
+def test_parameters_that_would_keep_the_generator_busy_are_refused(
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, object]
+) -> None:
+    monkeypatch.setattr(TrainingTrace, "generate", None)  # nothing is begun
+    with pytest.raises(ValueError, match="expected|not between"):
+        regenerate_training_trace({**training_trace_recipe_params(), **change})
+
+
+def training_trace_recipe_params() -> dict[str, object]:
+    return TrainingTraceParams().model_dump(mode="json")
 
 
 def test_checking_a_trace_loads_no_simulator() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from openg2g.grid.opendss import dss
 
 from scenario_lib.errors import UnknownNameError
+from scenario_lib.feeders.checks import few, likely
 from scenario_lib.simulation.grid import tan_phi
 from scenario_lib.simulation.own_feeder.standing import PHASES, CountedNodes, Standing, base_kv, phases_of, solve
 
@@ -55,7 +56,7 @@ def hosting_capacities(standing: Standing, nodes: CountedNodes, buses: Sequence[
     unknown = [bus for bus in buses if bus.lower() not in {host.lower() for host in hosts}]
     if unknown:
         raise UnknownNameError(
-            f"{standing.circuit}: {', '.join(unknown)} cannot host a datacenter; expected of {', '.join(hosts)}"
+            f"{standing.circuit}: {few(unknown)} cannot host a datacenter; {likely(unknown[0], hosts)}"
         )
     hosts = [host for host in hosts if not buses or host.lower() in {bus.lower() for bus in buses}]
     trial = _Trial(nodes, standing.limits.v_min_pu, tan_phi(standing.datacenter.power_factor))
