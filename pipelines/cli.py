@@ -51,9 +51,9 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click's, but a misspelt command is told which one was probably meant."""
         if args and args[0] not in _COMMANDS and not ctx.resilient_parsing and not args[0].startswith("-"):
-            from scenario_lib.feeders.checks import likely
+            from scenario_lib.feeders.checks import likely, shown
 
-            ctx.fail(f"no command {args[0]!r}; {likely(args[0], _COMMANDS)}")
+            ctx.fail(f"no command {shown(args[0])}; {likely(args[0], _COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -23,6 +23,7 @@ from scenario_lib.feeders.checks import (
     require_between,
     require_bounds,
     require_count,
+    shown,
 )
 from scenario_lib.feeders.parsing import TRAINING, parse_as, read_toml
 from scenario_lib.simulation.engines import COMPILED, REFERENCE, engine_from_label
@@ -220,6 +221,6 @@ def _table_of(tables: Tables, name: str) -> Tables:
     if name in own:
         return tables
     if name not in known:
-        raise InvalidSettingError(f"setting {name!r} is not known; {likely(name, [*own, *known])}")
+        raise InvalidSettingError(f"setting {shown(name)} is not known; {likely(name, [*own, *known])}")
     table: Tables = tables[known[name]]
     return table

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from scenario_lib.errors import DataFileError, InvalidSettingError
 from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.feeders.checks import STRICT, likely
+from scenario_lib.feeders.checks import STRICT, likely, shown
 from scenario_lib.feeders.experiment import Experiment, TrainingJob
 from scenario_lib.feeders.parsing import RECIPE, parse_as, read_toml
 from scenario_lib.scenario.settings import RandomizationSettings
@@ -126,7 +126,7 @@ def with_setting(tables: Tables, name: str, value: Any) -> Tables:
                 changed["strata"] = [_without(own, table, name) for own in tables["strata"]]
             return changed
     known_names = [*RandomizationSettings().to_openg2g(), *ScreeningCriteria().to_dict()]
-    raise InvalidSettingError(f"setting {name!r} is not known; {likely(name, known_names)}")
+    raise InvalidSettingError(f"setting {shown(name)} is not known; {likely(name, known_names)}")
 
 
 def _without(own: Tables, table: str, name: str) -> Tables:

@@ -133,7 +133,7 @@ NONSENSE = {
     "biases beyond float32": ("actor", lambda t: _layers(t, lambda x: {**x, "bias": _scaled(x["bias"], -1e39)})),
     "ragged weights": (
         "actor",
-        lambda t: _layers(t, lambda x: {**x, "weight": [x["weight"][0][:2], *x["weight"][1:]]}),
+        lambda t: _layers(t, lambda x: {**x, "weight": [[1.0], *x["weight"][1:]]}),
     ),
     "no layers": ("actor", lambda t: {**t, "layers": []}),
     "other choices": ("actor", lambda t: {**t, "choices": [5, 5, 5]}),
