@@ -129,7 +129,7 @@ def test_unknown_words_are_refused(settings, error, message):
 def test_what_shows_at_reset_only(engine):
     half = make(dt_ctrl=Fraction(1, 2), engine=engine, **SHORT)
     with pytest.raises(
-        InvalidSettingError, match="dt_ctrl is 1/2 s; expected a whole multiple of the simulation's tick"
+        InvalidSettingError, match="dt_ctrl is 0.5 s; expected a whole multiple of the simulation's tick"
     ):
         half.reset(seed=0)
     none = make(truncate_episode=False, total_duration_s=1, engine=engine)
