@@ -51,6 +51,8 @@ _OFO_BOUNDS = {
     "sensitivity_perturbation_kw": positive(1e7),
 }
 _MOST_SITES, _MOST_ELEMENTS = 100, 10_000
+_MOST_SERVERS = 40_000
+"""Of all sites: noise is drawn for each server and second, 29 kB a server, together about a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,10 @@ class Experiment:
         require_distinct("site names", (site.name.lower() for site in self.sites))
         for site in self.sites:
             self._check_site(site)
+        gpus = sum(site.total_gpu_capacity for site in self.sites)
+        if gpus > _MOST_SERVERS * self.datacenter.gpus_per_server:
+            most = _MOST_SERVERS * self.datacenter.gpus_per_server
+            raise refuse("total_gpu_capacity of all sites", gpus, f"at most {most}, which is {_MOST_SERVERS} servers")
 
     def _check_site(self, site: Site) -> None:
         gpus = 0

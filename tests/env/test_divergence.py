@@ -80,7 +80,8 @@ def test_it_is_raised_if_asked_for(jump, engine):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_at_reset_it_is_an_error(village, engine):
-    huge = replace(village.sites[0], base_kw_per_phase=1.7e308)
+    huge = replace(village.sites[0])
+    object.__setattr__(huge, "base_kw_per_phase", 1.7e308)  # which a site refuses to be told
     env = BatchSizeEnv(
         make_sim_fn(replace(village, sites=(huge,)), load_assets(village), DURATION_S, engine),
         parts(village, engine)[1],

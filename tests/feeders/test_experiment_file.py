@@ -240,6 +240,7 @@ HUGE = [
     ("replicas = 240", f"replicas = {10**17}", "replicas of Llama-3.1-8B"),
     ("replicas = 240", f"replicas = 240, initial_batch_size = {10**12}", "initial_batch_size of Llama-3.1-8B"),
     ("total_gpu_capacity = 640", f"total_gpu_capacity = {10**12}", "total_gpu_capacity of site hall"),
+    ("total_gpu_capacity = 640", "total_gpu_capacity = 1000000", "total_gpu_capacity of all sites"),
     ("bus_kv = 4.16", "bus_kv = 1e9", "bus_kv of site hall"),
     ("base_kw_per_phase = 45.0", "base_kw_per_phase = 1e30", "base_kw_per_phase of site hall"),
     ("source_pu = 1.005", "source_pu = 1e300", "source_pu"),
