@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from scenario_lib.errors import InvalidSettingError
+from scenario_lib.library.place import require_place
 from scenario_lib.screening.build import BuildResult
 from scenario_lib.screening.criteria import ScreeningCriteria
 from scenario_lib.screening.request import BuildOptions
@@ -50,6 +51,8 @@ def command(library: Path, out: Path | None, run: bool, as_json: bool, **options
     """
     if run and out is None:
         raise InvalidSettingError("--run builds a library; give its directory as --out")
+    if out is not None:
+        require_place(out, options["overwrite"], [library])
     stored = stored_strata(library, _thresholds(options), options["specs_dir"])
     report = select_again(library, stored, None if run else out, options["overwrite"])
     echo_facts(report.to_dict(), report.lines(), as_json)

@@ -26,6 +26,10 @@ class MissingDataError(ScenarioLibError, FileNotFoundError):
     """A file or directory that is needed is not there."""
 
 
+class IrregularFileError(ScenarioLibError, OSError):
+    """A pipe, a device or a socket is where a file is expected; it was not read."""
+
+
 class PowerFlowError(ScenarioLibError, ArithmeticError):
     """OpenDSS did not converge.
 

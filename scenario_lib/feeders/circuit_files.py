@@ -8,6 +8,7 @@ from pathlib import Path
 
 from scenario_lib.errors import MissingDataError
 from scenario_lib.feeders.canonical import file_digest
+from scenario_lib.feeders.regular_files import read_text, require_regular
 
 # OpenDSS takes all of these for quotes.
 _QUOTED = r"""(?:"([^"]+)"|'([^']+)'|\(([^)]+)\)|\[([^\]]+)\]|\{([^}]+)\}"""
@@ -39,6 +40,7 @@ def circuit_files(circuit: Path) -> list[Path]:
         if path in files:
             continue
         if not path.is_file():
+            require_regular(path)
             raise MissingDataError(f"{path}: no such file, but the circuit {circuit} needs it")
         files.append(path)
         if is_script:
@@ -48,7 +50,7 @@ def circuit_files(circuit: Path) -> list[Path]:
 
 def named_files(path: Path) -> list[tuple[str, bool]]:
     """The files that one circuit file names, as they stand there, and whether each is a circuit file too."""
-    text = _BLOCK_COMMENT.sub("", path.read_text(encoding="utf-8", errors="replace"))
+    text = _BLOCK_COMMENT.sub("", read_text(path, errors="replace"))
     statements = _NO_DATA.sub("", _COMMENT.sub("", text))
     scripts, data = _names(_INCLUDE, text), _names(_DATA, statements)
     return [*((name, True) for name in scripts), *((name, False) for name in data)]

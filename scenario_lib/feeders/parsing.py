@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from scenario_lib.errors import DataFileError, MissingDataError
+from scenario_lib.feeders.regular_files import read_text
 
 T = TypeVar("T")
 
@@ -18,7 +19,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         DataFileError: Not TOML, or not UTF-8.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_text(path))
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         raise MissingDataError(f"{path}: no such file; give the path of a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -14,6 +14,7 @@ from scenario_lib.learning.settings import TrainingSettings
 from scenario_lib.learning.worlds import World
 from scenario_lib.library.files import METADATA
 from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.ownership import require_apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ def train(run: TrainingRun, show: ShowProgress | None = None) -> TrainingResult:
         LibraryError, InvalidSettingError, UnknownNameError: Library or settings cannot be used.
     """
     require_extra()
+    require_apart(run.out.resolve(), [run.library])
     # Only here: it loads PyTorch, which takes seconds.
     from scenario_lib.learning.ppo import PPORun, run_ppo
 

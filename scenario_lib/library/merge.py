@@ -9,7 +9,7 @@ from scenario_lib.errors import InvalidSettingError
 from scenario_lib.feeders.canonical import canonical_json
 from scenario_lib.library.derive import Entry, SeedAndRecipe, entries_of, proof_of, write_derived
 from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.library.place import new_library
+from scenario_lib.library.place import new_library, require_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ class MergeReport:
 
     Attributes:
         recipes: Recipes of the merged library, with their records.
+        feeders: Names of the feeders that they are on.
         differing: Seeds whose scenario several libraries had with other figures, as another engine gives.
     """
 
@@ -37,6 +38,7 @@ class MergeReport:
     candidates: int
     sources: tuple[Source, ...]
     recipes: dict[str, int]
+    feeders: tuple[str, ...]
     differing: tuple[int, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,6 +57,11 @@ class MergeReport:
             seeds = ", ".join(map(str, self.differing[:5]))
             lines.append(
                 f"note                {len(self.differing)} duplicates had other figures, such as seed {seeds}"
+            )
+        if len(self.feeders) > 1:
+            lines.append(
+                f"note                {len(self.feeders)} feeders are in it: {', '.join(self.feeders)}; an environment "
+                f"plays one, so merge libraries of one feeder to train on"
             )
         counts = ", ".join(f"{count} of recipe {name}" for name, count in self.recipes.items())
         lines.append(f"merged              {self.records} records ({counts}), {self.candidates} candidates")
@@ -76,11 +83,12 @@ def merge_libraries(paths: Sequence[Path], out: Path, overwrite: bool = False) -
     """
     if len(paths) < 2:
         raise InvalidSettingError(f"libraries to merge: found {len(paths)}; expected two or more")
+    require_place(out, overwrite, paths)
     libraries = [ScenarioLibrary(path) for path in paths]
     every = [entry for library in libraries for entry in entries_of(library)]
     groups = _by_scenario(every)
     kept = [min(group, key=_preference) for group in groups]
-    with new_library(out, overwrite) as folder:
+    with new_library(out, overwrite, paths) as folder:
         merged = write_derived(folder, kept, libraries, {"command": "merge"})
     recipes = [record.proof.recipe for record in merged.records]
     return MergeReport(
@@ -89,6 +97,7 @@ def merge_libraries(paths: Sequence[Path], out: Path, overwrite: bool = False) -
         candidates=len(merged.candidates),
         sources=tuple(_source(library, every, kept) for library in libraries),
         recipes={name: recipes.count(name) for name in sorted(set(recipes))},
+        feeders=tuple(sorted({recipe.experiment.name for recipe in merged.recipes})),
         differing=tuple(sorted(group[0].row.seed for group in groups if _differ(group))),
     )
 

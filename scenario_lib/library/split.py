@@ -12,9 +12,10 @@ from scenario_lib.feeders.canonical import digest_of
 from scenario_lib.library.deal import Group, deal, linked
 from scenario_lib.library.derive import Entry, entries_of, write_derived
 from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.ownership import require_parts_replaceable
 from scenario_lib.library.parts import LEFT_OUT, Parts
-from scenario_lib.library.place import beside, claimed, emptied, require_absent, require_replaceable, resolved_target
-from scenario_lib.library.publish import publish, sync_directory
+from scenario_lib.library.place import new_library, require_place
+from scenario_lib.library.publish import sync_directory
 from scenario_lib.scenario.canonical import resolve
 from scenario_lib.scenario.model import Scenario
 
@@ -52,22 +53,17 @@ def split_library(source: Path, out: Path, parts: Parts, seed: int = 0, overwrit
         InvalidSettingError: More records are asked for than there are.
         LibraryError, ReplayError: The library cannot be split: damaged, without digests, too small, not replayable.
     """
+    target = require_place(out, overwrite, [source], require_parts_replaceable)
     library = ScenarioLibrary(source)
     entries = entries_of(library)
     dealt = assign(library, entries, parts.shares(len(library)), seed)
     by_part = {name: [entry for entry in entries if dealt[entry.row.seed] == name] for name in (*parts.sizes, LEFT_OUT)}
     _require_records({name: by_part[name] for name in parts.sizes}, library)
-    target = resolved_target(out)
-    with claimed(target):
-        require_absent(target, overwrite)
-        for place in target.iterdir() if target.is_dir() else [target]:
-            require_replaceable(place)
-        with emptied(beside(target, "new")) as folder:
-            for name in parts.sizes:
-                (folder / name).mkdir()
-                write_derived(folder / name, by_part[name], [library], {"command": "split", "part": name, "seed": seed})
-                sync_directory(folder / name)
-            publish(folder, target)
+    with new_library(out, overwrite, [source], require_parts_replaceable) as folder:
+        for name in parts.sizes:
+            (folder / name).mkdir()
+            write_derived(folder / name, by_part[name], [library], {"command": "split", "part": name, "seed": seed})
+            sync_directory(folder / name)
     reports = [_report(target / name, by_part[name]) for name in parts.sizes]
     return [*reports, _report(None, by_part[LEFT_OUT])] if by_part[LEFT_OUT] else reports
 

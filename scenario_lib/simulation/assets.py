@@ -17,6 +17,7 @@ from openg2g.datacenter.workloads.training import TrainingTrace
 from scenario_lib.errors import DataFileError, MissingDataError
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.models import ModelSpec
+from scenario_lib.feeders.regular_files import read_bytes, require_regular
 from scenario_lib.simulation.spec_folders import opened_specs
 from scenario_lib.simulation.training_trace import make_training_trace
 
@@ -97,6 +98,8 @@ def _culprit(models: tuple[ModelSpec, ...], folder: Path, duration_s: float) -> 
 
 
 def _require_files(folder: Path, spec: ModelSpec) -> None:
+    for path in (folder / spec.cache_hash()).glob("*"):
+        require_regular(path)
     for name in _DIGESTED_FILES:
         path = folder / spec.cache_hash() / name
         if not path.is_file():
@@ -149,5 +152,5 @@ def assets_digest(models: tuple[ModelSpec, ...], specs_dir: str | Path | None = 
     with opened_specs(models, specs_dir) as folder:
         for path in assets_files(models, folder):
             digest.update(f"{path.relative_to(folder).as_posix()}\n".encode())
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
+            digest.update(hashlib.sha256(read_bytes(path)).digest())
     return digest.hexdigest()
