@@ -79,3 +79,12 @@ def test_resuming_another_run_names_the_difference(parts: PolicyParts, tmp_path:
         require_same_run(checkpoint, settings_of(action="coupled"), UNSEEN.digest)
     with pytest.raises(TrainingError, match=r"library: its digest is ffffffffffff\.\.\., was 000000000000"):
         require_same_run(checkpoint, settings_of(), "f" * 64)
+
+
+def test_notes_beside_a_policy_move_along(parts: PolicyParts, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.save(at(parts, 900), [])
+    (folder.policy / "notes.txt").write_text("mine")
+    folder.save(at(parts, 1000), [])
+    assert (folder.policy / "notes.txt").read_text() == "mine"
+    assert TrainedPolicy.load(folder.policy).card.steps == 1000
