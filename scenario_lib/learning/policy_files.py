@@ -19,7 +19,7 @@ from scenario_lib.errors import DataFileError, PolicyError
 from scenario_lib.feeders.canonical import file_digest
 from scenario_lib.feeders.checks import STRICT
 from scenario_lib.feeders.parsing import parse_as
-from scenario_lib.feeders.regular_files import read_text
+from scenario_lib.feeders.regular_files import read_text, require_regular
 from scenario_lib.learning.actor import Actor
 from scenario_lib.learning.normalization import Normalization
 from scenario_lib.learning.settings import TrainingSettings
@@ -151,10 +151,12 @@ def policy_folder(folder: Path) -> Path:
 
     Raises:
         PolicyError: Neither has a `policy.json`.
+        IrregularFileError: One has that name, and is no file.
     """
     for candidate in (folder, folder / NEWEST):
         if (candidate / CARD).is_file():
             return candidate
+        require_regular(candidate / CARD)
     raise PolicyError(
         f"{folder}: has no {CARD}, nor has {folder / NEWEST}; give the directory of a training run, of one of its "
         f"checkpoints, or of a policy"

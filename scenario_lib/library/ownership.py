@@ -152,12 +152,21 @@ def require_apart(place: Path, sources: Iterable[Path]) -> None:
     Raises:
         BuildRefusedError: Naming the library in the way.
     """
-    for folder in place.parents:
-        if (folder / DIGESTS).is_file() or ((folder / METADATA).is_file() and (folder / TRACES).is_file()):
-            raise BuildRefusedError(f"{place}: lies inside the library {folder}; choose another --out")
+    require_outside_libraries(place)
     for source in (Path(source).resolve() for source in sources):
         if _lies_in(source, place) or _lies_in(place, source):
             raise BuildRefusedError(f"{place}: is, holds or lies in {source}, which is read; choose another --out")
+
+
+def require_outside_libraries(place: Path) -> None:
+    """Refuse an absolute path that lies inside a library, where nothing but its own files belongs.
+
+    Raises:
+        BuildRefusedError: Naming the library.
+    """
+    for folder in place.parents:
+        if (folder / DIGESTS).is_file() or ((folder / METADATA).is_file() and (folder / TRACES).is_file()):
+            raise BuildRefusedError(f"{place}: lies inside the library {folder}; choose another --out")
 
 
 def _lies_in(path: Path, folder: Path) -> bool:

@@ -1,12 +1,13 @@
 """The directory of a run: checkpoints, what may be resumed, and what a kill leaves."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from policy_samples import UNSEEN, random_policy, settings_of
 
-from scenario_lib.errors import TrainingError
+from scenario_lib.errors import IrregularFileError, TrainingError
 from scenario_lib.learning.policy import TrainedPolicy
 from scenario_lib.learning.policy_files import PolicyParts
 from scenario_lib.learning.run_folder import RunFolder, require_same_run
@@ -88,3 +89,11 @@ def test_notes_beside_a_policy_move_along(parts: PolicyParts, tmp_path: Path) ->
     folder.save(at(parts, 1000), [])
     assert (folder.policy / "notes.txt").read_text() == "mine"
     assert TrainedPolicy.load(folder.policy).card.steps == 1000
+
+
+@pytest.mark.parametrize("place", [".", "policy"])
+def test_a_pipe_in_place_of_a_policy_is_refused_at_once(tmp_path: Path, place: str) -> None:
+    (tmp_path / place).mkdir(exist_ok=True)
+    os.mkfifo(tmp_path / place / "policy.json")
+    with pytest.raises(IrregularFileError, match="named pipe"):
+        TrainedPolicy.load(tmp_path)

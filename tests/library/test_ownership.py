@@ -13,7 +13,7 @@ from scenario_lib.errors import BuildRefusedError
 from scenario_lib.library.convert import convert_library
 from scenario_lib.library.export import export_recipe
 from scenario_lib.library.merge import merge_libraries
-from scenario_lib.library.ownership import require_leftover, require_replaceable
+from scenario_lib.library.ownership import require_leftover, require_outside_libraries, require_replaceable
 from scenario_lib.library.parts import Parts
 from scenario_lib.library.place import claimed, require_place
 from scenario_lib.library.split import split_library
@@ -218,3 +218,10 @@ def test_a_lock_never_removes_what_has_its_name(tmp_path: Path, kind: str) -> No
     with pytest.raises(BuildRefusedError, match=r"\.out\.lock"), claimed(tmp_path / "out"):
         pass
     assert [path.name for path in tmp_path.iterdir()] == [".out.lock"]
+
+
+@pytest.mark.parametrize("inside", ["file", "sub/file", "a/b/file"])
+def test_nothing_is_written_into_a_library_but_beside_it(library_path: Path, tmp_path: Path, inside: str) -> None:
+    require_outside_libraries(tmp_path / inside)
+    with pytest.raises(BuildRefusedError, match="inside the library"):
+        require_outside_libraries(library_path / inside)
