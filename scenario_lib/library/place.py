@@ -20,9 +20,12 @@ def resolved_target(out: Path) -> Path:
     """The absolute path of a library about to be written.
 
     Raises:
-        BuildRefusedError: It has no name, as the root directory.
+        BuildRefusedError: It has no name, as the root directory, or is a link that leads to itself.
     """
-    target = out.resolve()
+    try:
+        target = out.resolve()
+    except (OSError, RuntimeError) as error:
+        raise BuildRefusedError(f"{out}: is no place for a library ({error}); choose another --out") from None
     if not target.name:
         raise BuildRefusedError(f"{target}: cannot become a library; choose another --out")
     return target

@@ -225,3 +225,9 @@ def test_nothing_is_written_into_a_library_but_beside_it(library_path: Path, tmp
     require_outside_libraries(tmp_path / inside)
     with pytest.raises(BuildRefusedError, match="inside the library"):
         require_outside_libraries(library_path / inside)
+
+
+def test_a_link_to_itself_is_no_place(tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to("out")
+    with pytest.raises(BuildRefusedError, match="is no place for a library"):
+        require_place(tmp_path / "out", overwrite=True)
