@@ -13,8 +13,9 @@ from library_samples import write_sample
 
 import scenario_lib as sl
 from scenario_lib import learning
-from scenario_lib.env import make_batch_size_env, make_batch_size_vector_env, make_sim_fn
+from scenario_lib.env import RewardConfig, make_batch_size_env, make_batch_size_vector_env, make_sim_fn
 from scenario_lib.env.making import common_settings
+from scenario_lib.env.vector_env import VectorSettings
 from scenario_lib.errors import InvalidSettingError, UnknownNameError
 from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.library.parts import as_parts
@@ -165,6 +166,20 @@ REFUSED: dict[str, tuple[Callable[[sl.ScenarioLibrary, Path], Any], str]] = {
     "rollout steps": (lambda _, __: rollout_of(n_steps=0), "n_steps is 0"),
     "rollout steps text": (lambda _, __: rollout_of(n_steps="60"), "n_steps is '60'"),
     "rollout policy": (lambda _, __: rollout_of(policy=None), "policy is None.*one of none, ofo"),
+    "rollout feeder": (
+        lambda lib, _: sl.run_rollout(lib.materialize(0), "ieee34", sl.load_assets(IEEE13)),
+        "the experiment on ieee34 has",
+    ),
+    "progress number": (
+        lambda _, out: sl.build_library(plan(), sl.CandidateRequest(1), sl.BuildOptions(out / "x"), 5),
+        "on_progress is 5; expected a function",
+    ),
+    "stored numbers": (lambda lib, _: lib.stored_numbers(3), "record is 3"),
+    "flat settings": (lambda _, __: sl.RandomizationSettings.from_openg2g("x"), "settings is 'x'.*a Mapping"),
+    "limits type": (lambda _, __: sl.measure_voltages([[1.0]], sl.Limits(), 1.05), "v_min_pu is Limits"),
+    "reward limits": (lambda _, __: RewardConfig(v_min="0.9"), "v_min is '0.9'; expected a finite number"),
+    "environments": (lambda _, __: VectorSettings("2"), "num_envs is '2'; expected a whole number"),
+    "threads": (lambda _, __: VectorSettings(2, threads=0), "threads is 0; expected at least 1"),
     "rollout policy name": (lambda _, __: rollout_of(policy="OFO"), "policy 'OFO' is not known"),
     "voltages vector": (lambda _, __: sl.measure_voltages([0.94, 1.0], 0.95, 1.05), r"voltages_pu has shape \(2,\)"),
     "voltages none": (lambda _, __: sl.measure_voltages(np.empty((0, 3)), 0.95, 1.05), "voltages_pu has shape"),

@@ -21,7 +21,7 @@ from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import Assets
 from scenario_lib.simulation.engines import COMPILED, Engine, as_engine
-from scenario_lib.simulation.rollout import build_simulation
+from scenario_lib.simulation.rollout import build_simulation, require_fits
 
 
 class Stepper(Protocol):
@@ -95,17 +95,6 @@ def make_sim_fn(
         return simulation.datacenters, simulation.grid, TapScheduleController(schedule=TapSchedule(()))
 
     return make_sim
-
-
-def require_fits(scenario: Scenario, experiment: Experiment) -> None:
-    """Refuse a scenario of another feeder, where buses would be made up or be missing."""
-    drawn = [(site.name, site.bus) for site in scenario.sites]
-    stands = [(site.name, site.bus) for site in experiment.sites]
-    if drawn != stands:
-        raise InvalidSettingError(
-            f"the scenario has datacenter sites {drawn}, the experiment on {experiment.name} has {stands}; is the "
-            f"library one of another feeder?"
-        )
 
 
 class CoordinatedStepper:

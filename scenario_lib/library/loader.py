@@ -251,13 +251,13 @@ class ScenarioLibrary:
             )
         return self._resolved.scenario(record)
 
-    def stored_numbers(self, record: ScenarioRecord) -> dict[str, Any]:
+    def stored_numbers(self, record: ScenarioRecord | int) -> dict[str, Any]:
         """The resolved numbers of a record's scenario, as they were when it was screened.
 
         Raises:
             LibraryError: The library has none, they are damaged, or not those that the record's digest is of.
         """
-        return self._resolved.numbers(record)
+        return self._resolved.numbers(self.own_record(record))
 
     def _why_different(self, record: ScenarioRecord, drawn: Scenario) -> str:
         try:

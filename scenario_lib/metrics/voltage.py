@@ -5,6 +5,7 @@ penalty trace, which trainers are rewarded against.
 """
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -76,6 +77,9 @@ def _voltages(voltages_pu: ArrayLike, v_min_pu: float, v_max_pu: float) -> Array
         ) from None
     if voltages.ndim != 2 or not voltages.size:
         raise InvalidSettingError(f"voltages_pu has shape {voltages.shape}; expected (seconds, bus-phases), none of 0")
+    for name, limit in (("v_min_pu", v_min_pu), ("v_max_pu", v_max_pu)):
+        if not isinstance(limit, Real):
+            raise InvalidSettingError(f"{name} is {limit!r}; expected a number")
     if not v_min_pu < v_max_pu:
         raise InvalidSettingError(f"v_max_pu is {v_max_pu!r}; expected more than v_min_pu ({v_min_pu!r})")
     return voltages

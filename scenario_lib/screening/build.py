@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scenario_lib.execution.cluster import require_usable
 from scenario_lib.execution.tasks import Outcome, RunOptions, run_tasks
-from scenario_lib.feeders.arguments import instance_of
+from scenario_lib.feeders.arguments import instance_of, refused
 from scenario_lib.library.publish import publish
 from scenario_lib.library.traces import Array
 from scenario_lib.library.versions import distributions
@@ -89,6 +89,8 @@ def build_library(
     instance_of(MeasurePlan)("plan", plan)
     instance_of(CandidateRequest)("request", request)
     instance_of(BuildOptions)("options", options)
+    if not callable(on_progress):
+        raise refused("on_progress", on_progress, "a function of the progress")
     return build_strata((plan_stratum(plan, request),), options, on_progress)
 
 

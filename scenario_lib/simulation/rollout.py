@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from openg2g.coordinator import Coordinator
 
+from scenario_lib.errors import InvalidSettingError
 from scenario_lib.feeders.arguments import as_whole_number, instance_of
 from scenario_lib.feeders.catalogue import as_experiment
 from scenario_lib.feeders.checks import require_count
@@ -96,6 +97,17 @@ def build_simulation(
     return Simulation(datacenters, grid, controllers)
 
 
+def require_fits(scenario: Scenario, experiment: Experiment) -> None:
+    """Refuse a scenario of another feeder, where buses would be made up or be missing."""
+    drawn = [(site.name, site.bus) for site in scenario.sites]
+    stands = [(site.name, site.bus) for site in experiment.sites]
+    if drawn != stands:
+        raise InvalidSettingError(
+            f"the scenario has datacenter sites {drawn}, the experiment on {experiment.name} has {stands}; is the "
+            f"library one of another feeder?"
+        )
+
+
 def run_rollout(
     scenario: Scenario,
     experiment: Experiment | str | Path,
@@ -113,7 +125,7 @@ def run_rollout(
         n_steps: Seconds.
 
     Raises:
-        InvalidSettingError: An argument of another type, or no seconds.
+        InvalidSettingError: An argument of another type, no seconds, or a scenario of another feeder.
         PowerFlowError: OpenDSS did not converge; the error has the second.
         UnknownNameError: No policy of that name.
         ValueError, RuntimeError: From openg2g, where a drawn ramp needs more GPUs than its site has.
@@ -123,6 +135,7 @@ def run_rollout(
     experiment, n_steps = as_experiment("experiment", experiment), as_whole_number("n_steps", n_steps)
     require_count("n_steps", n_steps, 1)
     require_policy(policy)
+    require_fits(scenario, experiment)
     simulation = build_simulation(scenario, experiment, assets, policy, n_steps)
     coordinator = Coordinator(
         datacenters=list(simulation.datacenters.values()),
