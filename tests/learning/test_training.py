@@ -223,6 +223,7 @@ def test_a_missing_tensorboard_is_no_error(
 def test_actor_and_statistics_are_those_of_stable_baselines3() -> None:
     import gymnasium as gym
     from stable_baselines3 import PPO
+    from stable_baselines3.common.logger import Logger
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
     from scenario_lib.learning.ppo import actor_of, normalization_of
@@ -243,6 +244,7 @@ def test_actor_and_statistics_are_those_of_stable_baselines3() -> None:
     for space in (gym.spaces.MultiDiscrete([3, 3]), gym.spaces.Discrete(13)):
         environments = VecNormalize(DummyVecEnv([lambda space=space: Noise(space)]), clip_obs=1.5)
         model = PPO("MlpPolicy", environments, n_steps=32, batch_size=32, seed=1)
+        model.set_logger(Logger(folder=None, output_formats=[]))  # its own leaves a temporary folder
         model.learn(32)
         actor, normalization = actor_of(model, "tanh"), normalization_of(environments)
         seen = np.random.default_rng(1).normal(3, 4, (200, 6)).astype(np.float32)
