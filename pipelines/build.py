@@ -11,7 +11,14 @@ from scenario_lib.errors import DataFileError, InvalidSettingError
 from scenario_lib.library.files import CANDIDATES, REPORT
 from scenario_lib.screening.build import BuildResult, build_strata
 from scenario_lib.screening.plan_recipes import MeasureOptions, planned
-from scenario_lib.screening.recipe_file import Tables, read_recipe_tables, with_overlay, with_request, with_setting
+from scenario_lib.screening.recipe_file import (
+    Tables,
+    read_recipe_tables,
+    require_setting,
+    with_overlay,
+    with_request,
+    with_setting,
+)
 from scenario_lib.screening.recipe_strata import NamedRecipe, parse_strata
 from scenario_lib.screening.request import BuildOptions
 from scenario_lib.screening.summary import summary_facts, summary_lines
@@ -106,6 +113,7 @@ def _with_options(tables: Tables, options: dict[str, Any]) -> Tables:
     if options["overlay"] is not None:
         tables = with_overlay(tables, options["overlay"])
     for setting in options["settings"]:
+        require_setting(setting.partition("=")[0].strip())  # before its value, which may be in another form
         tables = with_setting(tables, *name_and_value(setting, "--set"))
     names = ("candidates", "accept", "max_candidates", "seed_start")
     request = {**{name: options[name] for name in names}, "seeds": parse_seeds(options["seeds"])}

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from scenario_lib.env.compiled_stepper import CompiledStepper
 from scenario_lib.env.episode import Episode
-from scenario_lib.env.simulation import require_fits
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.feeders.circuit_files import current_digest
 from scenario_lib.feeders.experiment import Experiment
@@ -17,6 +16,7 @@ from scenario_lib.simulation.assets import Assets
 from scenario_lib.simulation.compiled.episode import CompiledEpisode, compile_episode
 from scenario_lib.simulation.compiled.episode_cache import EPISODES, SameObject
 from scenario_lib.simulation.compiled.power_flow import Tolerance
+from scenario_lib.simulation.rollout import require_fits
 
 _COMPILING = threading.Lock()
 """Held while a scenario is compiled, as OpenDSS, which reads circuits, is one engine per process."""

@@ -55,7 +55,8 @@ class RewardConfig:
             raise refuse("switch_mode", self.switch_mode, f"one of {', '.join(SWITCH_MODES)}")
         for name in ("w_voltage", "w_throughput", "w_latency", "w_switch", "w_safe", "reward_clip"):
             require_at_least(name, getattr(self, name), 0)
-        require_positive("switch_cooldown_tau", self.switch_cooldown_tau)
+        for name in ("switch_cooldown_tau", "v_min", "v_max"):
+            require_positive(name, getattr(self, name))
         if self.v_max <= self.v_min:
             raise refuse("v_max", self.v_max, f"more than v_min ({self.v_min})")
 

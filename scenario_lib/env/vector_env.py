@@ -24,7 +24,8 @@ from scenario_lib.env.settings import EnvSettings
 from scenario_lib.env.sub_picker import SubPickers
 from scenario_lib.env.vector_infos import VectorInfos, Who
 from scenario_lib.errors import EnvironmentUseError
-from scenario_lib.feeders.checks import refuse
+from scenario_lib.feeders.arguments import as_flag, as_whole_number, convert_fields
+from scenario_lib.feeders.checks import refuse, require_count
 from scenario_lib.library.record import ScenarioRecord
 
 Batch = NDArray[np.float32]
@@ -51,10 +52,9 @@ class VectorSettings:
     prefetch: bool = False
 
     def __post_init__(self) -> None:
-        if self.num_envs < 1:
-            raise refuse("num_envs", self.num_envs, "at least 1")
-        if self.threads < 1:
-            raise refuse("threads", self.threads, "at least 1")
+        convert_fields(self, num_envs=as_whole_number, threads=as_whole_number, prefetch=as_flag)
+        require_count("num_envs", self.num_envs, 1)
+        require_count("threads", self.threads, 1)
         try:
             object.__setattr__(self, "autoreset_mode", AutoresetMode(self.autoreset_mode))
         except ValueError:

@@ -51,8 +51,8 @@ def _foreign(value: object) -> dict[str, str]:
 
 
 def _sentence(fault: Any) -> str:
-    place = ".".join(str(part) for part in fault["loc"]) or "the whole"
+    place = ".".join(str(part) for part in fault["loc"])
     text = str(fault["msg"]).removeprefix("Value error, ")
     if fault["type"] in ("value_error", "missing", "unexpected_keyword_argument"):
-        return f"{place}: {text}"
-    return f"{place} is {fault['input']!r}: {text}"
+        return f"{place}: {text}" if place else text
+    return f"{place or 'it'} is {fault['input']!r}: {text}"

@@ -101,8 +101,19 @@ def select_again(path: Path, stored: list[StoredStratum], out: Path | None, over
     accepted = any(choice.accepted for choice in chosen)
     if out is not None and accepted:
         _write(path, stored, screened, out, overwrite)
+    return selection_report(stored, chosen, out.resolve() if out is not None and accepted else None)
+
+
+def selection_report(stored: list[StoredStratum], chosen: list[Chosen], path: Path | None) -> SelectionReport:
+    """What became of a library's candidates.
+
+    Args:
+        stored: The candidates as they were.
+        chosen: The new verdicts, before or after a run.
+        path: Where the library of them is; None if none was written.
+    """
     return SelectionReport(
-        path=out.resolve() if out is not None and accepted else None,
+        path=path,
         kept=_seeds(chosen, Reason.ACCEPTED),
         lost=tuple(sorted({s for part in stored for s in part.records} - set(_seeds(chosen, Reason.ACCEPTED)))),
         needs_run=_seeds(chosen, Reason.NEEDS_RUN),

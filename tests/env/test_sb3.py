@@ -10,6 +10,7 @@ pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not instal
 
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_checker import check_env
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecMonitor
 
 from scenario_lib.env.sb3 import BatchSizeVecEnv
@@ -60,6 +61,7 @@ def test_a_seed_is_a_base_seed():
 def test_ppo_learns_in_lockstep_with_monitored_episodes():
     env = VecMonitor(vec_env(4, seed=0, observation="system-summary-only"))
     model = PPO("MlpPolicy", env, n_steps=16, batch_size=32, n_epochs=1, seed=0, device="cpu")
+    model.set_logger(Logger(folder=None, output_formats=[]))  # its own leaves a temporary folder
     model.learn(128)
     assert model.num_timesteps == 128
     assert len(model.ep_info_buffer) == 24
