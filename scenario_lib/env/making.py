@@ -214,9 +214,10 @@ def common_settings(
     made: Ingredients, action: str, reward: RewardConfig | Mapping[str, Any] | None, playing: dict[str, Any]
 ) -> dict[str, Any]:
     """What the constructors of all environments are given beside simulation, observation and sites."""
-    weights = reward if isinstance(reward, RewardConfig) else RewardConfig(**(reward or {}))
+    if reward is not None and "reward_config" in playing:
+        raise InvalidSettingError("reward and reward_config are two names for one thing; give one of them")
     return {
-        "reward_config": weights,
+        "reward_config": RewardConfig.of(reward),
         "action_mode": action,
         "logistic_models": made.assets.logistic,
         "scenario_library": made.library,
