@@ -104,9 +104,21 @@ def _recipes(options: dict[str, Any]) -> list[NamedRecipe]:
     recipes = parse_strata(tables, str(config))
     changed = _with_options(tables, options)
     try:
-        return recipes if changed == tables else parse_strata(changed, "command line")
+        chosen = recipes if changed == tables else parse_strata(changed, "command line")
     except DataFileError as error:
         raise InvalidSettingError(str(error)) from None
+    if options["overlay"]:
+        _require_overlay(chosen)
+    return chosen
+
+
+def _require_overlay(recipes: list[NamedRecipe]) -> None:
+    for named in recipes:
+        if named.recipe.experiment().overlay is None:
+            raise InvalidSettingError(
+                f"--overlay: the experiment {named.recipe.system} has no training overlay; leave the option away, or "
+                f"give the recipe a table [overlay]"
+            )
 
 
 def _with_options(tables: Tables, options: dict[str, Any]) -> Tables:

@@ -72,6 +72,10 @@ class EnvironmentUseError(ScenarioLibError, RuntimeError):
     """An environment was stepped before reset or after the end."""
 
 
+class NotCopyableError(ScenarioLibError, TypeError):
+    """An environment cannot be copied or pickled as it stands; the message says what to do instead."""
+
+
 class EngineInUseError(ScenarioLibError, RuntimeError):
     """Another simulation took over the one OpenDSS engine of this process."""
 

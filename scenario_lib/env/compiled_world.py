@@ -1,6 +1,5 @@
 """Episodes on the compiled engine: made once, kept as long as memory for them lasts."""
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from scenario_lib.env.compiled_stepper import CompiledStepper
 from scenario_lib.env.episode import Episode
 from scenario_lib.errors import InvalidSettingError
+from scenario_lib.execution.fork_lock import fork_safe_lock
 from scenario_lib.feeders.circuit_files import current_digest
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.scenario.model import Scenario
@@ -18,7 +18,7 @@ from scenario_lib.simulation.compiled.episode_cache import EPISODES, SameObject
 from scenario_lib.simulation.compiled.power_flow import Tolerance
 from scenario_lib.simulation.rollout import require_fits
 
-_COMPILING = threading.Lock()
+_COMPILING = fork_safe_lock()
 """Held while a scenario is compiled, as OpenDSS, which reads circuits, is one engine per process."""
 
 
@@ -33,6 +33,11 @@ class CompiledWorld:
     assets: Assets
     total_duration_s: int
     tolerance: Tolerance
+
+    def __deepcopy__(self, memo: object) -> "CompiledWorld":
+        """Itself: it does not change, and the episodes of copied environments are found under it."""
+        del memo
+        return self
 
     def __call__(self, scenario_override: Scenario | None = None) -> CompiledStepper:
         scenario = self.scenario_of(scenario_override)

@@ -14,7 +14,7 @@ from scenario_lib.env.picking import Library
 from scenario_lib.env.reward import RewardConfig
 from scenario_lib.env.simulation import MakeSim, make_sim_fn
 from scenario_lib.errors import InvalidSettingError, UnknownNameError
-from scenario_lib.feeders.arguments import as_path, as_system, built_as, instance_of, optional
+from scenario_lib.feeders.arguments import as_path, as_system, instance_of, optional
 from scenario_lib.feeders.checks import refuse
 from scenario_lib.feeders.experiment import DURATION_S, Experiment
 from scenario_lib.feeders.sites import Site
@@ -212,9 +212,10 @@ def common_settings(
     made: Ingredients, action: str, reward: RewardConfig | Mapping[str, Any] | None, playing: dict[str, Any]
 ) -> dict[str, Any]:
     """What the constructors of all environments are given beside simulation, observation and sites."""
-    weights = built_as(RewardConfig)("reward", {} if reward is None else reward)
+    if reward is not None and "reward_config" in playing:
+        raise InvalidSettingError("reward and reward_config are two names for one thing; give one of them")
     return {
-        "reward_config": weights,
+        "reward_config": RewardConfig.of(reward),
         "action_mode": action,
         "logistic_models": made.assets.logistic,
         "scenario_library": made.library,

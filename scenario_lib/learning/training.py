@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from scenario_lib.errors import MissingExtraError, TrainingError
+from scenario_lib.errors import InvalidSettingError, MissingExtraError, TrainingError
 from scenario_lib.feeders.arguments import (
     as_flag,
     as_path,
@@ -89,6 +89,17 @@ class TrainingResult:
     steps_per_s: float
 
 
+def _require_device(name: str) -> None:
+    """Refuse a device that is not there, before anything is written."""
+    import torch
+
+    try:
+        torch.empty(0, device="cpu" if name == "auto" else name)
+    except (RuntimeError, AssertionError) as error:
+        reason = " ".join(str(error).split())[:120]
+        raise InvalidSettingError(f"device is {name!r}, which PyTorch cannot use here ({reason}); try cpu") from None
+
+
 def train(run: TrainingRun, show: ShowProgress | None = None) -> TrainingResult:
     """Train with PPO.
 
@@ -101,6 +112,7 @@ def train(run: TrainingRun, show: ShowProgress | None = None) -> TrainingResult:
     instance_of(TrainingRun)("run", run)
     require_extra()
     require_apart(run.out.resolve(), [run.library])
+    _require_device(run.device)
     # Only here: it loads PyTorch, which takes seconds.
     from scenario_lib.learning.ppo import PPORun, run_ppo
 

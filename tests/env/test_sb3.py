@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from env_samples import SHARED, SINGLE, make, make_vec
 
-from scenario_lib.errors import InvalidSettingError
+from scenario_lib.errors import InvalidSettingError, UnknownNameError
 
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed; pip install 'scenario-lib[train]'")
 
@@ -89,3 +89,16 @@ def test_nothing_can_be_set_on_one_of_them():
         env.set_attr("x", 1)
     with pytest.raises(InvalidSettingError, match="method f cannot be called"):
         env.env_method("f")
+
+
+def test_options_reach_the_environments_once():
+    env = vec_env(2, seed=0)
+    env.set_options({"scenario": 7})
+    env.reset()
+    assert [info["scenario"] for info in env.reset_infos] == [7, 7]
+    env.set_options([{"scenario": 2007}, {}])
+    env.reset()
+    assert env.reset_infos[0]["scenario"] == 2007
+    env.set_options({"scenaro": 7})
+    with pytest.raises(UnknownNameError, match="did you mean 'scenario'"):
+        env.reset()
