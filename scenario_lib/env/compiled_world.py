@@ -1,6 +1,5 @@
 """Episodes on the compiled engine: made once, kept as long as memory for them lasts."""
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,7 @@ from scenario_lib.simulation.assets import Assets
 from scenario_lib.simulation.compiled.episode import CompiledEpisode, compile_episode
 from scenario_lib.simulation.compiled.episode_cache import EPISODES, SameObject
 from scenario_lib.simulation.compiled.power_flow import Tolerance
-
-_COMPILING = threading.Lock()
-"""Held while a scenario is compiled, as OpenDSS, which reads circuits, is one engine per process."""
+from scenario_lib.simulation.opendss import opendss_held
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +46,7 @@ class CompiledWorld:
         key = (SameObject(self), SameObject(episode.record), window_s, circuit)
 
         def compiled() -> CompiledEpisode:
-            with _COMPILING:
+            with opendss_held():
                 scenario = self.scenario_of(draw())
                 return compile_episode(scenario, self.experiment, self.assets, window_s, self.tolerance)
 

@@ -17,6 +17,7 @@ from scenario_lib.scenario.model import Scenario
 from scenario_lib.simulation.assets import Assets
 from scenario_lib.simulation.datacenters import ScenarioDatacenter, build_datacenters
 from scenario_lib.simulation.grid import ScenarioGrid
+from scenario_lib.simulation.opendss import opendss_held
 from scenario_lib.simulation.policies import Controller, Policy, build_controllers
 
 
@@ -90,14 +91,18 @@ def build_simulation(
 def run_rollout(
     scenario: Scenario, experiment: Experiment, assets: Assets, policy: Policy = "none", n_steps: int = DURATION_S
 ) -> Rollout:
-    """Simulate a scenario under a policy for `n_steps` seconds.
+    """Simulate a scenario under a policy for `n_steps` seconds; other threads wait for OpenDSS until it is done.
 
     Raises:
         PowerFlowError: OpenDSS did not converge; the error has the second.
         UnknownNameError: No policy of that name.
         ValueError, RuntimeError: From openg2g, where a drawn ramp needs more GPUs than its site has.
     """
-    simulation = build_simulation(scenario, experiment, assets, policy, n_steps)
+    with opendss_held():
+        return _run(build_simulation(scenario, experiment, assets, policy, n_steps), policy, n_steps)
+
+
+def _run(simulation: Simulation, policy: Policy, n_steps: int) -> Rollout:
     coordinator = Coordinator(
         datacenters=list(simulation.datacenters.values()),
         grid=simulation.grid,
