@@ -39,8 +39,7 @@ def feeder_faults(experiment: Experiment) -> list[str]:
         try:
             dss.Text.Command("MakeBusList")  # a circuit that does not calculate voltage bases has none yet
             faults = list(_faults(experiment))
-            if not faults:
-                _require_voltage(experiment)
+            _require_voltage(experiment)  # voltage bases come from voltages, so a dead source looks like many faults
         except DSSException as error:
             raise DataFileError(f"{circuit}: OpenDSS cannot compile it: {error}") from None
     return faults
