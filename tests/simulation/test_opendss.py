@@ -330,6 +330,7 @@ def test_a_fork_renews_the_lock(plain: Path) -> None:
     """A child of a process whose other thread has OpenDSS."""
     code = """
 from test_opendss import *
+import threading
 has, over = threading.Event(), threading.Event()
 def hold():
     with opendss_held():
