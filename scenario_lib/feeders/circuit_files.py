@@ -20,7 +20,7 @@ _QUOTED = r"""(?:"([^"]+)"|'([^']+)'|\(([^)]+)\)|\[([^\]]+)\]|\{([^}]+)\}"""
 _COORDINATES = "|".join((shortened("buscoords", 2), shortened("latlongcoords", 2), shortened("giscoords", 2)))
 _SCRIPTS = "|".join((shortened("redirect", 3), shortened("compile", 1)))
 _INCLUDE = re.compile(
-    rf"^\s*(?:({_SCRIPTS})|{_COORDINATES})(?:\s+|\s*=\s*)(?:file\s*=\s*)?{_QUOTED}|([^\s!]+))", re.I | re.M
+    rf"^\s*(?:({_SCRIPTS})|{_COORDINATES})(?:\s*[=,]\s*|\s+)(?:file\s*=\s*)?{_QUOTED}|([^\s!]+))", re.I | re.M
 )
 _BLOCK_COMMENT = re.compile(r"^\s*/\*.*?\*/", re.S | re.M)
 

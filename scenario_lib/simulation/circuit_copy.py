@@ -62,9 +62,8 @@ _OPTIONS = (
     ("activeactor", 2),
     ("numactors", 4),
 )
-_TAKEN_OUT = re.compile(
-    rf"^[ \t]*(?:{'|'.join(shortened(*command) for command in _COMMANDS)})(?=[\s,=\"']|$).*$", re.I | re.M
-)
+_NAMES = "|".join(shortened(*command) for command in _COMMANDS)
+_TAKEN_OUT = re.compile(rf"""^[ \t"'(\[{{]*(?:{_NAMES})(?=[\s,="')\]}}]|$).*$""", re.I | re.M)
 _SET = re.compile(r"^[ \t]*set\b.*$", re.I | re.M)
 _VALUE = r"""\s*=\s*(?:"[^"\n]*"|'[^'\n]*'|\([^)\n]*\)|\[[^\]\n]*\]|\{[^}\n]*\}|[^\s,]+)"""
 _OPTION = re.compile(rf"\b(?:{'|'.join(shortened(*option) for option in _OPTIONS)}){_VALUE}", re.I)

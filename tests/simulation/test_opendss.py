@@ -169,6 +169,9 @@ def test_what_a_circuit_sets_does_not_outlast_it(
 WRITES = (
     "Export Voltages {out}",
     "Export Voltages",
+    '"Export" Voltages {out}',
+    "(Export) Voltages {out}",
+    "Export, Voltages, {out}",
     "exp v",
     "Save Circuit dir={out}",
     "Save",
