@@ -7,7 +7,6 @@ from pathlib import Path
 from scenario_lib.env.compiled_stepper import CompiledStepper
 from scenario_lib.env.episode import Episode
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.execution.fork_lock import fork_safe_lock
 from scenario_lib.feeders.circuit_files import current_digest
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.scenario.model import Scenario
@@ -16,10 +15,8 @@ from scenario_lib.simulation.assets import Assets
 from scenario_lib.simulation.compiled.episode import CompiledEpisode, compile_episode
 from scenario_lib.simulation.compiled.episode_cache import EPISODES, SameObject
 from scenario_lib.simulation.compiled.power_flow import Tolerance
+from scenario_lib.simulation.opendss import opendss_held
 from scenario_lib.simulation.rollout import require_fits
-
-_COMPILING = fork_safe_lock()
-"""Held while a scenario is compiled, as OpenDSS, which reads circuits, is one engine per process."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +51,7 @@ class CompiledWorld:
         key = (SameObject(self), SameObject(episode.record), window_s, circuit)
 
         def compiled() -> CompiledEpisode:
-            with _COMPILING:
+            with opendss_held():
                 scenario = self.scenario_of(draw())
                 return compile_episode(scenario, self.experiment, self.assets, window_s, self.tolerance)
 

@@ -22,6 +22,7 @@ from scenario_lib.scenario.model import Scenario
 from scenario_lib.simulation.assets import Assets
 from scenario_lib.simulation.datacenters import ScenarioDatacenter, build_datacenters
 from scenario_lib.simulation.grid import ScenarioGrid
+from scenario_lib.simulation.opendss import opendss_held
 from scenario_lib.simulation.policies import Controller, Policy, build_controllers, require_policy
 
 
@@ -115,7 +116,7 @@ def run_rollout(
     policy: Policy = "none",
     n_steps: int = DURATION_S,
 ) -> Rollout:
-    """Simulate a scenario under a policy for `n_steps` seconds.
+    """Simulate a scenario under a policy for `n_steps` seconds; other threads wait for OpenDSS until it is done.
 
     Args:
         scenario: As `randomize_scenario` draws it or a library's `materialize` returns it.
@@ -136,7 +137,11 @@ def run_rollout(
     require_count("n_steps", n_steps, 1)
     require_policy(policy)
     require_fits(scenario, experiment)
-    simulation = build_simulation(scenario, experiment, assets, policy, n_steps)
+    with opendss_held():
+        return _run(build_simulation(scenario, experiment, assets, policy, n_steps), policy, n_steps)
+
+
+def _run(simulation: Simulation, policy: Policy, n_steps: int) -> Rollout:
     coordinator = Coordinator(
         datacenters=list(simulation.datacenters.values()),
         grid=simulation.grid,
