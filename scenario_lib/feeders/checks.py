@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from fractions import Fraction
 
-from scenario_lib.errors import InvalidSettingError
+from scenario_lib.errors import InvalidSettingError, UnknownNameError
 
 # Read by pydantic where a frozen type is parsed from a file: unknown keys and NaN are refused there.
 STRICT: dict[str, object] = {"extra": "forbid", "allow_inf_nan": False}
@@ -131,6 +131,18 @@ def require_at_most_entries(field: str, values: Iterable[object], most: int) -> 
     found = sum(1 for _ in values)
     if found > most:
         raise InvalidSettingError(f"{field}: has {found} entries; expected at most {most}")
+
+
+def require_known(where: str, names: Iterable[object], known: Iterable[str]) -> None:
+    """Refuse a name that is none of the known ones, with the one that was probably meant.
+
+    Raises:
+        UnknownNameError: One is unknown.
+    """
+    expected = list(known)
+    for name in names:
+        if name not in expected:
+            raise UnknownNameError(f"{where} has no {shown(name)}; {likely(name, expected)}")
 
 
 def require_finite(field: str, value: float) -> None:

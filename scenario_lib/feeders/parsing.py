@@ -9,6 +9,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from scenario_lib.errors import DataFileError, InvalidSettingError, MissingDataError
 from scenario_lib.feeders.checks import few, likely, shown
+from scenario_lib.feeders.regular_files import read_text
 
 T = TypeVar("T")
 
@@ -77,13 +78,13 @@ def read_toml(path: Path, kind: str) -> dict[str, Any]:
 
 
 def _toml_tables(path: Path) -> dict[str, Any]:
-    if not path.is_file():
+    if not path.exists() or path.is_dir():
         raise MissingDataError(f"{path}: no such file; give the path of a TOML file")
     size = path.stat().st_size
     if size > _LARGEST_TOML_BYTES:
         raise DataFileError(f"{path}: has {size} bytes; expected at most {_LARGEST_TOML_BYTES} of settings")
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return tomllib.loads(read_text(path).removeprefix("\ufeff"))
     except RecursionError:
         raise DataFileError(f"{path}: not a TOML file (nested too deeply); correct it there") from None
     except ValueError as error:  # of the parser, of UTF-8, or Python's own about numbers of thousands of digits

@@ -93,7 +93,7 @@ _SCENARIO_SCHEMA = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
     """What an evaluation found.
 
@@ -106,6 +106,9 @@ class Comparison:
     controls: tuple[str, ...]
     scenarios: tuple[ScenarioFigures, ...]
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Comparison({', '.join(self.controls)}: {len(self.scenarios)} rollouts, {len(self.warnings)} warnings)"
 
     @property
     def failed(self) -> tuple[ScenarioFigures, ...]:

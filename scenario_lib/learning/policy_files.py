@@ -20,10 +20,12 @@ from scenario_lib.errors import DataFileError, PolicyError
 from scenario_lib.feeders.canonical import file_digest
 from scenario_lib.feeders.checks import MOST_GPUS, STRICT, positive, refuse, require_count
 from scenario_lib.feeders.parsing import parse_as
+from scenario_lib.feeders.regular_files import read_text, require_regular
 from scenario_lib.learning.actor import Actor
 from scenario_lib.learning.normalization import Normalization
 from scenario_lib.learning.settings import TrainingSettings
 from scenario_lib.library.files import replacing
+from scenario_lib.library.ownership import finished_name
 
 FORMAT_VERSION = 1
 """Raised when a change of the files would make older readers misread them."""
@@ -32,6 +34,7 @@ CARD = "policy.json"
 ACTOR = "actor.json"
 NORMALIZE = "normalize.json"
 MODEL = "model.zip"
+_FILES = (CARD, ACTOR, NORMALIZE, MODEL)
 NEWEST = "policy"  # in the directory of a run
 
 _LARGEST_BATCH, _MOST_BATCH_SIZES = 1_000_000, 1000
@@ -140,9 +143,17 @@ def whole_directory(folder: Path) -> Iterator[Path]:
         if folder.exists():
             folder.rename(old)
         fresh.rename(folder)
+        _keep_others(old, folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _keep_others(old: Path, folder: Path) -> None:
+    """Whatever somebody put beside a policy's files moves along."""
+    for path in old.iterdir() if old.is_dir() else ():
+        if finished_name(path.name) not in _FILES:
+            path.rename(folder / path.name)
 
 
 def write_policy(folder: Path, parts: PolicyParts) -> None:
@@ -159,10 +170,12 @@ def policy_folder(folder: Path) -> Path:
 
     Raises:
         PolicyError: Neither has a `policy.json`.
+        IrregularFileError: One has that name, and is no file.
     """
     for candidate in (folder, folder / NEWEST):
         if (candidate / CARD).is_file():
             return candidate
+        require_regular(candidate / CARD)
     raise PolicyError(
         f"{folder}: has no {CARD}, nor has {folder / NEWEST}; give the directory of a training run, of one of its "
         f"checkpoints, or of a policy"
@@ -226,7 +239,7 @@ def _read(path: Path) -> Any:
     if path.is_file() and path.stat().st_size > _LARGEST_BYTES:
         raise PolicyError(f"{path}: has {path.stat().st_size} bytes; expected at most {_LARGEST_BYTES}")
     try:
-        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
+        return json.loads(read_text(path), parse_constant=_finite, parse_float=_finite)
     except (OSError, ValueError, RecursionError) as error:
         raise PolicyError(
             f"{path}: cannot be read ({error}); the policy is damaged, restore it or train again"

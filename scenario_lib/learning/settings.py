@@ -12,6 +12,7 @@ from scenario_lib.env.action import ACTION_MODES
 from scenario_lib.env.picking import COVERAGES
 from scenario_lib.env.reward import RewardConfig
 from scenario_lib.errors import DataFileError, InvalidSettingError
+from scenario_lib.feeders.arguments import as_whole_number, built_as, convert_fields, tuple_of
 from scenario_lib.feeders.checks import (
     STRICT,
     Bounds,
@@ -129,6 +130,7 @@ class PPOSettings:
     clip_rewards: float = 10.0
 
     def __post_init__(self) -> None:
+        convert_fields(self, hidden_sizes=tuple_of(as_whole_number))
         require_bounds(self, _PPO_BOUNDS)
         for name in ("gamma", "gae_lambda"):
             require_between(name, getattr(self, name), 0, 1)
@@ -165,6 +167,8 @@ class TrainingSettings:
     ppo: PPOSettings = PPOSettings()
 
     def __post_init__(self) -> None:
+        convert_fields(self, environment=built_as(EnvironmentSettings), reward=built_as(RewardConfig))
+        convert_fields(self, ppo=built_as(PPOSettings))
         require_bounds(self, _TRAINING_BOUNDS)
         require_between("seed", self.seed, 0, _LARGEST_SEED)
         if self.environment.engine == REFERENCE and self.envs != 1:

@@ -6,18 +6,22 @@ ROOT/failed/2026-11-29  one that did not, likewise
 ROOT/work/              the build that is under way
 """
 
+import logging
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
-from scenario_lib.errors import NightBusyError
+from scenario_lib.errors import BuildRefusedError, NightBusyError
+from scenario_lib.library.file_lock import exclusive
 from scenario_lib.library.files import write_json
+from scenario_lib.library.ownership import is_library_file, require_leftover, require_replaceable
 from scenario_lib.library.publish import sync, sync_directory
+from scenario_lib.screening.journal import is_journal_file
+
+logger = logging.getLogger(__name__)
 
 _TRASH = ".trash-"
 
@@ -56,13 +60,14 @@ class Shelf:
     def prune(self, keep: int, spare: date | None = None) -> None:
         """Remove all but the newest, and never the one that is spared."""
         for night in self.nights()[keep:]:
-            if night != spare:
+            if night != spare and _is_removable(self.library(night)):
                 _discard(self.library(night))
                 (self.folder / f"{night.isoformat()}.json").unlink(missing_ok=True)
 
     def sweep(self) -> None:
         """Finish removals that were interrupted."""
         for leftover in self.folder.glob(f"{_TRASH}*"):
+            require_leftover(leftover)
             shutil.rmtree(leftover)
 
 
@@ -83,19 +88,21 @@ class NightFolders:
         Raises:
             NightBusyError: Another run holds it.
         """
-        self.root.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.root / ".nightly.lock", timeout=0)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise NightBusyError(f"{self.root}: another nightly run is under way; this one did nothing") from None
-        try:
+        with ExitStack() as held:
+            try:
+                held.enter_context(exclusive(self.root / ".nightly.lock"))
+            except BlockingIOError:
+                raise NightBusyError(f"{self.root}: another nightly run is under way; this one did nothing") from None
             yield
-        finally:
-            lock.release()
 
     def work(self, night: date) -> Path:
-        """The directory of a night's build; what is there of the same night stays, other nights are removed."""
+        """The directory of a night's build; what is there of the same night stays, other nights are removed.
+
+        Raises:
+            BuildRefusedError: Something that is not ours is where this would be removed or replaced.
+        """
+        require_leftover(self._work, _is_work)
+        require_replaceable(self.failed.library(night))
         wanted = self._work / night.isoformat()
         wanted.mkdir(parents=True, exist_ok=True)
         for other in self._work.iterdir():
@@ -122,10 +129,27 @@ class NightFolders:
         sync(self.root)
 
 
+def _is_work(name: str) -> bool:
+    """Whether a night's build has a file of that name."""
+    return is_library_file(name) or is_journal_file(name) or name == ".library.lock"
+
+
+def _is_removable(library: Path) -> bool:
+    """Whether a night is nothing but a library; one with notes in it stays."""
+    try:
+        require_replaceable(library)
+    except BuildRefusedError as refused:
+        logger.warning("not removed: %s", refused)
+        return False
+    return True
+
+
 def _discard(folder: Path) -> None:
     """Remove a directory so that nobody sees half of it."""
+    require_replaceable(folder)
     if folder.exists():
         trash = folder.with_name(f"{_TRASH}{folder.name}")
+        require_leftover(trash)
         shutil.rmtree(trash, ignore_errors=True)
         folder.rename(trash)
         shutil.rmtree(trash)

@@ -7,6 +7,16 @@ from typing import ClassVar
 
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.execution.options import Cluster
+from scenario_lib.feeders.arguments import (
+    as_flag,
+    as_path,
+    as_whole_number,
+    built_as,
+    convert_fields,
+    instance_of,
+    optional,
+    tuple_of,
+)
 from scenario_lib.feeders.checks import (
     LARGEST_SEED,
     NO_LIMIT,
@@ -41,6 +51,7 @@ class Quota:
     mixed: int = 0
 
     def __post_init__(self) -> None:
+        convert_fields(self, under=as_whole_number, over=as_whole_number, mixed=as_whole_number)
         for kind, wanted in self.to_dict().items():
             require_count(f"quota {kind}", wanted, 0, NO_LIMIT)
         if self.total == 0:
@@ -90,10 +101,10 @@ class CandidateRequest:
     Attributes:
         candidates: Try this many seeds.
         accept: Or: go on in seed order until this many are accepted.
-        quota: Or: until so many of each kind are.
+        quota: Or: until so many of each kind are; a mapping such as {"under": 20} becomes one.
         max_candidates: The brake on `accept` and `quota`.
         seed_start: Candidate i has seed (seed_start + i) * 1000 + 7, openg2g's numbering.
-        seeds: Or: exactly these seeds; they are tried in rising order.
+        seeds: Or: exactly these seeds, in any list; they are tried in rising order.
     """
 
     candidates: int | None = None
@@ -104,6 +115,9 @@ class CandidateRequest:
     quota: Quota | None = None
 
     def __post_init__(self) -> None:
+        whole = optional(as_whole_number)
+        convert_fields(self, candidates=whole, accept=whole, max_candidates=whole, seed_start=as_whole_number)
+        convert_fields(self, seeds=optional(tuple_of(as_whole_number)), quota=optional(built_as(Quota)))
         require_bounds(self, _BOUNDS)
         ways = [name for name in SEED_WAYS if getattr(self, name) is not None]
         if not ways or (len(ways) > 1 and ways not in (["accept", "seeds"], ["quota", "seeds"])):
@@ -170,4 +184,6 @@ class BuildOptions:
     cluster: Cluster | None = None
 
     def __post_init__(self) -> None:
+        convert_fields(self, out=as_path, jobs=as_whole_number, resume=as_flag, overwrite=as_flag)
+        convert_fields(self, cluster=optional(instance_of(Cluster)))
         require_bounds(self, _OPTION_BOUNDS)

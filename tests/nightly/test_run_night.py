@@ -290,3 +290,24 @@ def test_a_missing_recipe_is_named(tmp_path: Path) -> None:
 def test_a_report_is_one_line_of_strict_json() -> None:
     facts = NightReport(FIRST, Outcome.NOT_VALID, "why", against=SECOND).to_dict()
     assert json.loads(json.dumps(facts, allow_nan=False))["exit_code"] == 11
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.parametrize("place", ["work/thesis.txt", "work/2026-03-01/notes.txt", "failed/2026-03-01/notes.txt"])
+def test_a_night_removes_nothing_that_is_not_its_own(plan, place: str) -> None:
+    stranger = plan().root / place
+    stranger.parent.mkdir(parents=True)
+    stranger.write_text("mine")
+    with pytest.raises(BuildRefusedError, match=stranger.name):
+        run_night(Night(plan(), FIRST))
+    assert stranger.read_text() == "mine"
+
+
+@pytest.mark.usefixtures("written")
+def test_an_old_night_with_notes_in_it_is_not_pruned(plan) -> None:
+    run_night(Night(plan("[keep]\ngood = 1\n"), FIRST))
+    notes = plan().root / "nights" / "2026-03-01" / "notes.txt"
+    notes.write_text("mine")
+    run_night(Night(plan("[keep]\ngood = 1\n"), SECOND))
+    assert notes.read_text() == "mine"
+    assert not (plan().root / ".nightly.lock").exists()
