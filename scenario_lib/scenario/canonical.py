@@ -7,8 +7,9 @@ sines or exponentials, and are therefore equal on every machine.
 
 from typing import Any
 
-from scenario_lib.feeders.bus_power import PowerSeries
+from scenario_lib.feeders.bus_power import BusPower, PowerSeries
 from scenario_lib.feeders.canonical import digest_of
+from scenario_lib.feeders.checks import ANY, positive
 from scenario_lib.feeders.experiment import TrainingJob
 from scenario_lib.feeders.sites import ModelDeployment, Ramp, Site
 from scenario_lib.scenario.model import STORED, Overlay, Scenario, ScenarioParams, ScenarioPower
@@ -23,6 +24,8 @@ from scenario_lib.scenario.profiles import (
     SeriesProfile,
 )
 from scenario_lib.scenario.shapes import LOAD_SHAPES, PV_SHAPES
+
+_SHIFT_S, _WARP = ANY, positive()
 
 
 def resolve(scenario: Scenario) -> dict[str, Any]:
@@ -95,6 +98,10 @@ def _overlay(overlay: dict[str, Any]) -> Overlay:
 
 
 def _power(entry: dict[str, Any], power_factor: float, profile: Profile) -> ScenarioPower:
+    # A drawn element has the bounds and the name of the experiment's; a stored one is held to the same.
+    BusPower(entry["bus"], entry["bus_kv"], entry["peak_kw"], power_factor)
+    _SHIFT_S.require("peak_t_shift_s", entry["peak_t_shift_s"])
+    _WARP.require("time_warp", entry["time_warp"])
     return ScenarioPower(
         bus=entry["bus"],
         bus_kv=entry["bus_kv"],

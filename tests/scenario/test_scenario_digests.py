@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from scenario_lib.errors import InvalidSettingError
 from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.feeders.experiment import Experiment, TrainingJob
 from scenario_lib.scenario.canonical import resolve, scenario_digest, scenario_from_resolved
@@ -126,6 +127,7 @@ def test_minus_zero_is_zero() -> None:
 
 _PRINT_DIGESTS = """
 import sys
+from scenario_lib.errors import InvalidSettingError
 from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.scenario.canonical import scenario_digest
 from scenario_lib.scenario.randomize import randomize_scenario
@@ -154,3 +156,26 @@ def test_digests_are_the_same_in_other_processes_and_draw_without_a_simulator() 
         *digests, modules = done.stdout.splitlines()
         assert digests == here
         assert modules == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("bus", "680 kv=1"),
+        ("bus", "680\nclear"),
+        ("bus", "680.1"),
+        ("bus", 680),
+        ("bus_kv", 0.0),
+        ("bus_kv", 1e300),
+        ("peak_kw", -1.0),
+        ("peak_kw", 1e300),
+        ("time_warp", 0.0),
+        ("peak_t_shift_s", float("nan")),
+    ],
+)
+@pytest.mark.parametrize("kind", ["pv_systems", "tvl"])
+def test_stored_elements_are_held_to_what_can_be_drawn(kind: str, name: str, value: object) -> None:
+    stored = json.loads(json.dumps(resolve(base_scenario(load_experiment("ieee13")))))
+    stored[kind][0][name] = value
+    with pytest.raises(InvalidSettingError, match="expected"):
+        scenario_from_resolved(stored)
