@@ -28,6 +28,7 @@ _OVERLAY_DURATION_S = Range(500, 1200)
 _NARROW_OVERLAY_START_S = Range(500, 1500)
 _NARROW_GPU_FRACTION = Range(0.85, 1.0)
 _NARROW_SCALE = Range(0.5, 2.0)
+_LARGEST_DRAWN_SEED = 2**128 - 1  # the generator takes any; libraries hold 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def randomize_scenario(
         InvalidSettingError: The seed is not a whole number of at least 0, or an argument is of another type.
     """
     seed, experiment = as_whole_number("seed", seed), as_experiment("experiment", experiment)
-    require_count("seed", seed, 0)
+    require_count("seed", seed, 0, _LARGEST_DRAWN_SEED)
     settings = built_as(RandomizationSettings)("settings", {} if settings is None else settings)
     rng = np.random.default_rng(seed)
     overlay = None if experiment.overlay is None else _draw_overlay(experiment.overlay, settings, rng)
