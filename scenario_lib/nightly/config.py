@@ -40,6 +40,8 @@ class Limits:
         max_failed: Most candidates that raised, ran out of time or killed their worker.
         max_lost: Most records of the last good night that are gone, or have another scenario under their seed.
         max_flipped: Most candidates of the last good night that are judged otherwise about being accepted.
+        max_explained: Most of the records replayed on the reference engine whose figures differ by a decision on a
+            rounding boundary; one that changes the verdict always keeps a night from being published.
         max_acceptance_change: Largest change of the fraction accepted.
         max_distance: Largest Kolmogorov-Smirnov distance of the records' recovery or baseline integral.
     """
@@ -50,12 +52,13 @@ class Limits:
     max_failed: int | None = 0
     max_lost: int | None = None
     max_flipped: int | None = None
+    max_explained: int | None = 1
     max_acceptance_change: float | None = None
     max_distance: float | None = None
 
     def __post_init__(self) -> None:
         require_count("min_accepted", self.min_accepted, 1)
-        for name in ("max_failed", "max_lost", "max_flipped"):
+        for name in ("max_failed", "max_lost", "max_flipped", "max_explained"):
             if getattr(self, name) is not None:
                 require_count(name, getattr(self, name), 0)
         for name in ("max_acceptance_change", "max_distance"):

@@ -15,6 +15,7 @@ from scenario_lib.nightly.report import NightReport, Outcome
 from scenario_lib.nightly.shelf import NightFolders, latest_night
 from scenario_lib.screening.build import ProgressHook, build_strata
 from scenario_lib.screening.criteria import FAILED
+from scenario_lib.screening.engine_comparison import FlipLimits
 from scenario_lib.screening.findings import Grade
 from scenario_lib.screening.library_info import library_info
 from scenario_lib.screening.plan_recipes import MeasureOptions, planned
@@ -145,9 +146,11 @@ def _validate(night: Night, library: Path, report: NightReport) -> NightReport:
         return _ended(report, Outcome.NOT_VALID, _against(own))
     if samples.reference == 0:
         return report
-    other = validate_library(library, replace(options, records=samples.reference, engine=Engine(REFERENCE)))
+    flips = FlipLimits(records=night.plan.config.limits.max_explained)
+    on_reference = replace(options, records=samples.reference, engine=Engine(REFERENCE), flips=flips)
+    other = validate_library(library, on_reference)
     report = replace(report, reference_grade=other.grade.name.lower())
-    if other.grade not in (Grade.HELD, Grade.WITHIN_TOLERANCE):
+    if other.grade not in (Grade.HELD, Grade.WITHIN_TOLERANCE, Grade.EXPLAINED):
         return _ended(report, Outcome.NOT_VALID, _against(other))
     return report
 

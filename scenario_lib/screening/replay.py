@@ -19,7 +19,7 @@ from scenario_lib.library.traces import Array
 from scenario_lib.metrics.voltage import VoltageMeasures
 from scenario_lib.screening.conditions import compare_conditions
 from scenario_lib.screening.criteria import ScreeningCriteria, recovery_frac
-from scenario_lib.screening.engine_comparison import Replayed, compare_engines, count_decisions
+from scenario_lib.screening.engine_comparison import NO_LIMITS, FlipLimits, Replayed, compare_engines, count_decisions
 from scenario_lib.screening.findings import Finding, Grade
 from scenario_lib.simulation.agreement import compare_ofo, compare_rollouts
 from scenario_lib.simulation.assets import load_assets
@@ -49,6 +49,7 @@ class ReplayOptions:
         system: Experiment file, for a library on a feeder of the user's own.
         engine: Engine to replay on; None means the one that screened each record.
         from_numbers: Make scenarios of their stored numbers instead of drawing them.
+        flips: How much may differ on the other engine because of a decision on a rounding boundary.
     """
 
     records: int | None = 0
@@ -57,6 +58,7 @@ class ReplayOptions:
     engine: Engine | None = None
     run: RunOptions = RunOptions()
     from_numbers: bool = False
+    flips: FlipLimits = NO_LIMITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def check_replays(library: ScenarioLibrary, records: list[ScenarioRecord], optio
             causes = conditions.causes(record) if options.engine in (None, _own_engine(record)) else ()
             found.append(replace(finding, causes=causes, record=record.index))
     yield from found
-    yield from count_decisions(found)
+    yield from count_decisions(found, options.flips)
 
 
 def _prepare_engines(records: list[ScenarioRecord], experiments: dict[str, Experiment], options: ReplayOptions) -> None:
@@ -127,7 +129,8 @@ def _replay_record(replay: _Replay, index: int) -> list[Finding]:
         agreement = compare_rollouts(*rollouts.values())
     screening = replay.library.contents.screening_of("" if record.proof is None else record.proof.recipe)
     criteria = ScreeningCriteria(**screening)  # type: ignore[arg-type]
-    return [compare_engines(record, Replayed(baseline, ofo, agreement), criteria, experiment.limits)]
+    replayed = Replayed(baseline, ofo, agreement)
+    return [compare_engines(record, replayed, criteria, experiment.limits, replay.options.flips)]
 
 
 def _compare_exactly(record: ScenarioRecord, baseline: Simulated, ofo: Simulated) -> list[Finding]:

@@ -53,6 +53,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> dict[str, list]:
         write_rows(options.out, state["rows"], RECIPE)
 
     def validate(path, options):
+        state["flips"] = [options.flips.records]
         grade = state["grades"].pop(0)
         findings = (Finding(grade, "seed 7 is not what it was"),)
         return ValidationReport(
@@ -113,6 +114,7 @@ def test_a_verdict_that_flips_counts(plan, written) -> None:
     ("grades", "outcome"),
     [
         ([Grade.HELD, Grade.WITHIN_TOLERANCE], Outcome.PUBLISHED),
+        ([Grade.HELD, Grade.EXPLAINED], Outcome.PUBLISHED),
         ([Grade.DIFFERS], Outcome.NOT_VALID),
         ([Grade.HELD, Grade.DIFFERS], Outcome.NOT_VALID),
         ([Grade.NOT_VERIFIABLE], Outcome.NOT_VALID),
@@ -125,6 +127,12 @@ def test_only_a_night_that_holds_is_published(plan, written, grades: list[Grade]
     assert (plan().root / "current").is_symlink() == (outcome is Outcome.PUBLISHED)
     if outcome is Outcome.NOT_VALID:
         assert "seed 7 is not what it was" in report.message
+
+
+@pytest.mark.parametrize(("limits", "most"), [("", 1), ("[limits]\nmax_explained = 0\n", 0)])
+def test_explained_flips_have_a_limit(plan, written, limits: str, most: int) -> None:
+    run_night(Night(plan(limits), FIRST))
+    assert written["flips"] == [most]
 
 
 def test_too_few_accepted_and_too_many_failed_end_a_night(plan, written) -> None:
