@@ -33,7 +33,7 @@ class EvaluationOptions:
 
     Attributes:
         policies: Directories of trained policies.
-        baselines: Named policies to compare with, among "none", "rule-based", "ofo".
+        baselines: Named policies to compare with, among those of `simulation.policies`.
         records: How many records, spread over the library; None for all.
         specs_dir: Spec cache to replay on; None means the shipped one.
         system: Experiment's TOML file, for a library on a feeder of the user's own.
@@ -43,7 +43,7 @@ class EvaluationOptions:
     """
 
     policies: tuple[Path, ...] = ()
-    baselines: tuple[str, ...] = POLICIES
+    baselines: tuple[str, ...] = ("none", "ofo", "rule-based")
     records: int | None = None
     specs_dir: Path | None = None
     system: str | None = None

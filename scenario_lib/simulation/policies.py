@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, Protocol
 
 from openg2g.controller.ofo import OFOBatchSizeController, OFOConfig
@@ -65,26 +66,42 @@ def rule_based_config(experiment: Experiment) -> RuleBasedConfig:
     return RuleBasedConfig(v_min=experiment.limits.v_min_pu, v_max=experiment.limits.v_max_pu)
 
 
+def rule_zone(experiment: Experiment, site: str, zonal: bool) -> tuple[str, ...] | None:
+    """The buses that a site's rule looks at: all (None) as by openg2g's default, or those of its zone if it has one."""
+    return experiment.feeder.zones.get(site) if zonal else None
+
+
 def _rule_based(
-    site: Site, datacenter: ScenarioDatacenter, grid: ScenarioGrid, experiment: Experiment, assets: Assets
+    site: Site,
+    datacenter: ScenarioDatacenter,
+    grid: ScenarioGrid,
+    experiment: Experiment,
+    assets: Assets,
+    *,
+    zonal: bool,
 ) -> Controller:
     del assets  # it decides from voltages and latency alone
-    zone = experiment.feeder.zones.get(site.name)
     return RuleBasedBatchSizeController(
         tuple(openg2g_spec(spec) for spec in experiment.site_models(site)),
         datacenter=datacenter,
         grid=grid,
         config=rule_based_config(experiment),
         exclude_buses=experiment.feeder.exclude_buses,
-        zone_buses=zone,
+        zone_buses=rule_zone(experiment, site.name, zonal),
         initial_batch_sizes={model.label: model.initial_batch_size for model in site.models},
     )
 
 
-_MAKERS: dict[str, MakeController | None] = {"none": None, "ofo": _ofo, "rule-based": _rule_based}
+_MAKERS: dict[str, MakeController | None] = {
+    "none": None,
+    "ofo": _ofo,
+    "rule-based": partial(_rule_based, zonal=False),
+    "rule-based-zonal": partial(_rule_based, zonal=True),
+}
 
 POLICIES = tuple(_MAKERS)
-"""Names of the policies: "none" (the baseline), "ofo", "rule-based"."""
+"""Names of the policies: "none" (the baseline), "ofo", "rule-based" on the worst voltage of the whole feeder (openg2g's
+default), "rule-based-zonal" on that of each site's zone."""
 
 
 def build_controllers(

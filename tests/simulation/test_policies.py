@@ -22,7 +22,7 @@ def simulation(system: str, policy: str, specs_dir: Path) -> Simulation:
 
 
 def test_names() -> None:
-    assert POLICIES == ("none", "ofo", "rule-based")
+    assert POLICIES == ("none", "ofo", "rule-based", "rule-based-zonal")
 
 
 @pytest.mark.parametrize("system", ["ieee13", "ieee34", "ieee123"])
@@ -36,7 +36,11 @@ def test_screening_sets_two_figures_for_itself(system: str) -> None:
 @pytest.mark.parametrize("system", ["ieee13", "ieee123"])
 def test_one_controller_a_site(system: str, specs_dir: Path) -> None:
     assert simulation(system, "none", specs_dir).controllers == []
-    kinds = {"ofo": OFOBatchSizeController, "rule-based": RuleBasedBatchSizeController}
+    kinds = {
+        "ofo": OFOBatchSizeController,
+        "rule-based": RuleBasedBatchSizeController,
+        "rule-based-zonal": RuleBasedBatchSizeController,
+    }
     for policy, kind in kinds.items():
         built = simulation(system, policy, specs_dir)
         assert [type(controller) for controller in built.controllers] == [kind] * len(built.datacenters)
@@ -54,6 +58,14 @@ def test_ofo_starts_from_the_drawn_batches_with_the_screening_tuning(specs_dir: 
         assert config.sensitivity_perturbation_kw == experiment.ofo.sensitivity_perturbation_kw
         assert (config.v_min, config.v_max) == (0.95, 1.05)
         assert controller._initial_batch_sizes == {m.label: m.initial_batch_size for m in site.models}
+
+
+@pytest.mark.parametrize(("policy", "zonal"), [("rule-based", False), ("rule-based-zonal", True)])
+def test_the_rule_looks_at_the_whole_feeder_or_at_its_zone(policy: str, zonal: bool, specs_dir: Path) -> None:
+    experiment = load_experiment("ieee123")
+    zones = [{bus.lower() for bus in experiment.feeder.zones[site.name]} for site in experiment.sites]
+    looked_at = [controller._zone_lower for controller in simulation("ieee123", policy, specs_dir).controllers]
+    assert looked_at == (zones if zonal else [None] * len(zones))
 
 
 @pytest.mark.parametrize("policy", ["", "OFO", "rule_based", "baseline"])
