@@ -21,6 +21,7 @@ from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening.criteria import ScreeningCriteria, judge
+from scenario_lib.screening.tuning import as_screened
 from scenario_lib.simulation.agreement import Agreement, at_a_limit, compare_ofo
 from scenario_lib.simulation.assets import Assets, load_assets
 from scenario_lib.simulation.engines import COMPILED, REFERENCE, Engine, Simulated, simulator
@@ -150,7 +151,9 @@ def main() -> None:
         if arguments.ramp_up_prob is not None:
             settings = replace(settings, ramp_up_prob=arguments.ramp_up_prob)
         print(
-            json.dumps(figures(system, Setup(experiment, settings, arguments.specs_dir), range(*arguments.seeds))),
+            json.dumps(
+                figures(system, Setup(as_screened(experiment), settings, arguments.specs_dir), range(*arguments.seeds))
+            ),
             flush=True,
         )
 

@@ -105,11 +105,13 @@ class Comparison:
         controls: Their names, in the order asked for.
         scenarios: Per scenario and control, scenario by scenario.
         warnings: What should be known before the figures are believed.
+        notes: What else is to be known of the controls.
     """
 
     controls: tuple[str, ...]
     scenarios: tuple[ScenarioFigures, ...]
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def failed(self) -> tuple[ScenarioFigures, ...]:
@@ -164,7 +166,8 @@ class Comparison:
 
     def meanings(self) -> list[str]:
         """What controls do whose names leave it open."""
-        return [f"{control}: {_MEANINGS[control]}" for control in self.controls if control in _MEANINGS]
+        named = [f"{control}: {_MEANINGS[control]}" for control in self.controls if control in _MEANINGS]
+        return [*named, *self.notes]
 
     def _scenario_lines(self) -> list[str]:
         widths = [max(9, len(control) + 2) for control in self.controls]

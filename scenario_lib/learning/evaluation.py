@@ -21,6 +21,7 @@ from scenario_lib.library.recipe import located_experiment
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.view import spread_records
 from scenario_lib.scenario.model import Scenario
+from scenario_lib.screening.tuning import as_screened, tuning_text
 from scenario_lib.simulation.assets import Assets, load_assets
 from scenario_lib.simulation.engines import REFERENCE, Engine, prepare, simulator
 from scenario_lib.simulation.policies import POLICIES
@@ -99,7 +100,8 @@ def evaluate(path: Path, options: EvaluationOptions, show: Callable[[int, int], 
         figures[outcome.task] = _scenario_figures(outcome, library, names)
         if show is not None:
             show(len(figures), len(tasks))
-    return Comparison(names, tuple(figures[task] for task in sorted(figures)), tuple(warnings))
+    rows = tuple(figures[task] for task in sorted(figures))
+    return Comparison(names, rows, tuple(warnings), _ofo_notes(library, options))
 
 
 def _with_engine(library: ScenarioLibrary, options: EvaluationOptions) -> tuple[EvaluationOptions, list[str]]:
@@ -113,6 +115,19 @@ def _with_engine(library: ScenarioLibrary, options: EvaluationOptions) -> tuple[
             notice = f"the compiled engine does not model {what}; the reference engine was used"
             return replace(options, engine=Engine(REFERENCE)), [notice]
     return options, []
+
+
+def _ofo_notes(library: ScenarioLibrary, options: EvaluationOptions) -> tuple[str, ...]:
+    """How OFO is tuned here, beside how it was when the library was screened."""
+    if "ofo" not in options.baselines:
+        return ()
+    experiments = [located_experiment(recipe, options.system) for recipe in library.recipes.values()]
+    texts = (
+        f"ofo: as the experiment has it, {tuning_text(experiment.ofo)}; screening had "
+        f"{tuning_text(as_screened(experiment).ofo)}"
+        for experiment in experiments
+    )
+    return tuple(dict.fromkeys(texts))
 
 
 def control_names(controls: Sequence[Control]) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from scenario_lib.screening.conditions import compare_conditions
 from scenario_lib.screening.criteria import ScreeningCriteria, recovery_frac
 from scenario_lib.screening.engine_comparison import NO_LIMITS, FlipLimits, Replayed, compare_engines, count_decisions
 from scenario_lib.screening.findings import Finding, Grade
+from scenario_lib.screening.tuning import as_screened
 from scenario_lib.simulation.agreement import compare_ofo, compare_rollouts
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import (
@@ -112,7 +113,7 @@ def _own_engine(record: ScenarioRecord) -> Engine:
 def _replay_record(replay: _Replay, index: int) -> list[Finding]:
     """Runs inside a worker."""
     record = replay.library[index]
-    experiment = replay.experiments["" if record.proof is None else record.proof.recipe]
+    experiment = as_screened(replay.experiments["" if record.proof is None else record.proof.recipe])
     assets = load_assets(experiment, replay.options.specs_dir)
     scenario = replay.library.materialize(record)
     own = _own_engine(record)

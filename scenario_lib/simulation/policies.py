@@ -1,7 +1,7 @@
 """Who sets batch sizes during a rollout: nobody, openg2g's OFO controller, or its rule-based one."""
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Protocol
 
@@ -9,7 +9,7 @@ from openg2g.controller.ofo import OFOBatchSizeController, OFOConfig
 from openg2g.controller.rule_based import RuleBasedBatchSizeController, RuleBasedConfig
 
 from scenario_lib.errors import UnknownNameError
-from scenario_lib.feeders.experiment import Experiment, OFOTuning
+from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.sites import Site
 from scenario_lib.simulation.assets import Assets, openg2g_spec
 from scenario_lib.simulation.datacenters import ScenarioDatacenter
@@ -35,18 +35,6 @@ class ControlPolicy(Protocol):
 Policy = str | ControlPolicy
 """Who sets batch sizes: one of `POLICIES` by name, or an object that makes its own controllers."""
 
-_SCREENING_SENSITIVITY_INTERVAL_S = 300
-_SCREENING_W_THROUGHPUT = 1e-4
-
-
-def screening_tuning(experiment: Experiment) -> OFOTuning:
-    """The experiment's OFO tuning with what screening sets for itself, on every feeder alike."""
-    return replace(
-        experiment.ofo,
-        sensitivity_update_interval=_SCREENING_SENSITIVITY_INTERVAL_S,
-        w_throughput=_SCREENING_W_THROUGHPUT,
-    )
-
 
 def _ofo(
     site: Site, datacenter: ScenarioDatacenter, grid: ScenarioGrid, experiment: Experiment, assets: Assets
@@ -56,7 +44,7 @@ def _ofo(
         datacenter=datacenter,
         grid=grid,
         models=assets.logistic,
-        config=OFOConfig(**asdict(screening_tuning(experiment))),
+        config=OFOConfig(**asdict(experiment.ofo)),
         initial_batch_sizes={model.label: model.initial_batch_size for model in site.models},
     )
 

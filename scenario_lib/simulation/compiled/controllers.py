@@ -12,14 +12,14 @@ from scenario_lib.simulation.compiled.datacenter_tables import DatacenterTables
 from scenario_lib.simulation.compiled.loops import Controllers
 from scenario_lib.simulation.compiled.ofo import Floats, Ints, OFOModels, OFOSettings, OFOState
 from scenario_lib.simulation.compiled.rule_based import Rules
-from scenario_lib.simulation.policies import rule_based_config, rule_zone, screening_tuning
+from scenario_lib.simulation.policies import rule_based_config, rule_zone
 
 
 def build_ofo(
     scenario: Scenario, experiment: Experiment, assets: Assets, tables: DatacenterTables, n_bus_phases: int
 ) -> Controllers:
-    """Controllers before their first step, with the tuning that screening uses."""
-    tuning = screening_tuning(experiment)
+    """Controllers before their first step, with the experiment's tuning."""
+    tuning = experiment.ofo
     deployed = [model for site in scenario.sites for model in site.models]
     initial = [math.log2(max(model.initial_batch_size, 1)) for model in deployed]
     state = OFOState(

@@ -167,7 +167,7 @@ def start_of(compiled: CompiledScenario) -> tuple[Network, GridState, Feeding, P
 
 
 def ofo_controllers(compiled: CompiledScenario) -> Controllers:
-    """The scenario's OFO controllers before their first step, with the tuning that screening uses."""
+    """The scenario's OFO controllers before their first step, with the experiment's tuning."""
     n_bus_phases = len(compiled.circuit.bus_phases)
     return build_ofo(compiled.scenario, compiled.experiment, compiled.assets, compiled.tables, n_bus_phases)
 
