@@ -19,6 +19,7 @@ from scenario_lib.screening.engine_comparison import (
 )
 from scenario_lib.screening.findings import Finding, Grade, worst
 from scenario_lib.screening.replay import ReplayOptions
+from scenario_lib.screening.tuning import as_screened
 from scenario_lib.screening.validate import validate_library
 from scenario_lib.simulation.agreement import Agreement, Flip
 from scenario_lib.simulation.assets import load_assets
@@ -38,7 +39,7 @@ def replayed(built_library: Path, record: ScenarioRecord) -> Replayed:
     """The record, which the reference engine screened, on the compiled one."""
     experiment = load_experiment("ieee13")
     scenario = ScenarioLibrary(built_library).materialize(record)
-    ready = simulator(scenario, experiment, load_assets(experiment), Engine())
+    ready = simulator(scenario, as_screened(experiment), load_assets(experiment), Engine())
     return Replayed(ready.run("none"), ready.run("ofo"), EQUAL)
 
 
