@@ -11,7 +11,14 @@ from scenario_lib.errors import DataFileError, InvalidSettingError
 from scenario_lib.library.files import CANDIDATES, REPORT
 from scenario_lib.screening.build import BuildResult, build_strata
 from scenario_lib.screening.plan_recipes import MeasureOptions, planned
-from scenario_lib.screening.recipe_file import Tables, read_recipe_tables, with_overlay, with_request, with_setting
+from scenario_lib.screening.recipe_file import (
+    Tables,
+    read_recipe_tables,
+    require_setting,
+    with_overlay,
+    with_request,
+    with_setting,
+)
 from scenario_lib.screening.recipe_strata import NamedRecipe, parse_strata
 from scenario_lib.screening.request import BuildOptions
 from scenario_lib.screening.summary import summary_facts, summary_lines
@@ -97,15 +104,28 @@ def _recipes(options: dict[str, Any]) -> list[NamedRecipe]:
     recipes = parse_strata(tables, str(config))
     changed = _with_options(tables, options)
     try:
-        return recipes if changed == tables else parse_strata(changed, "command line")
+        chosen = recipes if changed == tables else parse_strata(changed, "command line")
     except DataFileError as error:
         raise InvalidSettingError(str(error)) from None
+    if options["overlay"]:
+        _require_overlay(chosen)
+    return chosen
+
+
+def _require_overlay(recipes: list[NamedRecipe]) -> None:
+    for named in recipes:
+        if named.recipe.experiment().overlay is None:
+            raise InvalidSettingError(
+                f"--overlay: the experiment {named.recipe.system} has no training overlay; leave the option away, or "
+                f"give the recipe a table [overlay]"
+            )
 
 
 def _with_options(tables: Tables, options: dict[str, Any]) -> Tables:
     if options["overlay"] is not None:
         tables = with_overlay(tables, options["overlay"])
     for setting in options["settings"]:
+        require_setting(setting.partition("=")[0].strip())  # before its value, which may be in another form
         tables = with_setting(tables, *name_and_value(setting, "--set"))
     names = ("candidates", "accept", "max_candidates", "seed_start")
     request = {**{name: options[name] for name in names}, "seeds": parse_seeds(options["seeds"])}

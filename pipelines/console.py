@@ -49,14 +49,14 @@ def log_with_times() -> None:
     _HANDLER.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
 
 
-def progress_bar(disable: bool | None = False, **options: Any) -> Any:
-    """tqdm's bar on stderr, of the terminal's width; none with --quiet, only on a terminal if `disable` is None.
+def progress_bar(**options: Any) -> Any:
+    """tqdm's bar on stderr, of the terminal's width; none with --quiet, and none in a file, where it fills lines.
 
     It appears with the first progress, so that a command that is refused shows its error and nothing else.
     """
     from tqdm import tqdm
 
-    return tqdm(**options, delay=_AT_FIRST_PROGRESS_S, dynamic_ncols=True, file=sys.stderr, disable=_quiet() or disable)
+    return tqdm(**options, delay=_AT_FIRST_PROGRESS_S, dynamic_ncols=True, file=sys.stderr, disable=_quiet() or None)
 
 
 def _quiet() -> bool:

@@ -8,8 +8,9 @@ import click
 
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.execution.tasks import RunOptions
-from scenario_lib.learning.comparison import Comparison, write_comparison
+from scenario_lib.learning.comparison import SCENARIOS, Comparison, write_comparison
 from scenario_lib.learning.evaluation import EvaluationOptions, evaluate
+from scenario_lib.library.ownership import require_outside_libraries
 from scenario_lib.simulation.engines import Engine
 
 from .console import echo_facts, progress_bar
@@ -52,6 +53,8 @@ def command(library: Path, out: Path | None, as_json: bool, **options: Any) -> N
     \b
     Exit codes: 0 done; 1 refused or failed; 2 usage; 6 done, but some rollouts failed.
     """
+    if out is not None:
+        require_outside_libraries(out.resolve() / SCENARIOS)
     asked = EvaluationOptions(
         policies=options["policies"],
         teams=tuple(tuple(Path(part.strip()) for part in team.split(",")) for team in options["teams"]),

@@ -39,7 +39,7 @@ def command(config: Path, night: datetime.datetime | None, jobs: int, timeout_s:
     log_with_times()
     plan = read_nightly(config)
     try:
-        with progress_bar(unit="candidate", disable=None) as bar:
+        with progress_bar(unit="candidate") as bar:
             report = run_night(Night(plan, day, RunOptions(jobs, timeout_s), lambda p: show_progress(bar, p)))
     except NightBusyError as error:
         report = NightReport(day, Outcome.BUSY, str(error))

@@ -2,15 +2,16 @@
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from scenario_lib.errors import InvalidSettingError
+from scenario_lib.library.place import require_place
 from scenario_lib.screening.build import BuildResult
 from scenario_lib.screening.criteria import ScreeningCriteria
 from scenario_lib.screening.request import BuildOptions
-from scenario_lib.screening.reselect import SelectionReport, run_selection, select_again
+from scenario_lib.screening.reselect import SelectionReport, run_selection, select_again, selection_report
 from scenario_lib.screening.stored_strata import StoredStratum, stored_strata
 
 from .build import EXIT_INTERRUPTED, EXIT_NOTHING_ACCEPTED, EXIT_SOME_FAILED
@@ -50,11 +51,16 @@ def command(library: Path, out: Path | None, run: bool, as_json: bool, **options
     """
     if run and out is None:
         raise InvalidSettingError("--run builds a library; give its directory as --out")
+    if out is not None:
+        require_place(out, options["overwrite"], [library])
     stored = stored_strata(library, _thresholds(options), options["specs_dir"])
-    report = select_again(library, stored, None if run else out, options["overwrite"])
-    echo_facts(report.to_dict(), report.lines(), as_json)
     if run and out is not None:
-        _run(library, stored, out, options)
+        result = _run(library, stored, out, options)
+        report = selection_report(stored, result.chosen, result.path)
+        echo_facts(report.to_dict(), report.lines(), as_json)
+        _finish_run(result)
+    report = select_again(library, stored, out, options["overwrite"])
+    echo_facts(report.to_dict(), report.lines(), as_json)
     _finish(report, written=out is not None)
 
 
@@ -62,22 +68,19 @@ def _thresholds(options: dict[str, Any]) -> dict[str, float]:
     return {name: options[name] for name in ScreeningCriteria().to_dict() if options.get(name) is not None}
 
 
-def _run(library: Path, stored: list[StoredStratum], out: Path, options: dict[str, Any]) -> None:
+def _run(library: Path, stored: list[StoredStratum], out: Path, options: dict[str, Any]) -> BuildResult:
     build = BuildOptions(out, options["jobs"], options["timeout_s"], options["resume"], options["overwrite"])
     try:
         with progress_bar(unit="candidate") as bar:
-            result = run_selection(
+            return run_selection(
                 library, stored, build, options["system"], lambda progress: show_progress(bar, progress)
             )
     except KeyboardInterrupt:
         click.echo(f"interrupted; what is finished is kept: the same command with --resume goes on ({out})", err=True)
         sys.exit(EXIT_INTERRUPTED)
-    _finish_run(result)
 
 
-def _finish_run(result: BuildResult) -> None:
-    click.echo(f"accepted            {len(result.accepted)} of {len(result.chosen)} candidates", err=True)
-    click.echo(f"library             {result.path}", err=True)
+def _finish_run(result: BuildResult) -> NoReturn:
     if not result.accepted:
         sys.exit(EXIT_NOTHING_ACCEPTED)
     sys.exit(EXIT_SOME_FAILED if result.failed else 0)

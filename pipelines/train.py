@@ -58,9 +58,12 @@ def command(library: Path, out: Path, as_json: bool, **options: Any) -> None:
 
 
 def _lines(result: TrainingResult) -> Iterator[str]:
-    mean = "none ended" if result.mean_return is None else f"mean return of the last {plain_figure(result.mean_return)}"
+    mean = result.mean_return
     yield f"steps               {result.steps}, {result.steps_per_s:.0f} a second"
-    yield f"episodes            {result.episodes}, {mean}"
+    if mean is None:
+        yield "episodes            0: the run was shorter than one (environments share the steps); give more --steps"
+    else:
+        yield f"episodes            {result.episodes}, mean return of the last {plain_figure(mean)}"
     yield f"policy              {result.policy}"
 
 

@@ -13,12 +13,16 @@ from scenario_lib.registration import register_envs
 
 if TYPE_CHECKING:
     from scenario_lib.errors import ScenarioLibError as ScenarioLibError
+    from scenario_lib.execution.options import Cluster as Cluster
+    from scenario_lib.execution.options import RunOptions as RunOptions
     from scenario_lib.feeders.catalogue import experiment_names as experiment_names
     from scenario_lib.feeders.catalogue import load_experiment as load_experiment
     from scenario_lib.feeders.experiment import Experiment as Experiment
+    from scenario_lib.feeders.feeder import Limits as Limits
     from scenario_lib.library.leaks import find_leaks as find_leaks
     from scenario_lib.library.loader import ScenarioLibrary as ScenarioLibrary
     from scenario_lib.library.merge import merge_libraries as merge_libraries
+    from scenario_lib.library.parts import Parts as Parts
     from scenario_lib.library.record import ScenarioRecord as ScenarioRecord
     from scenario_lib.library.split import split_library as split_library
     from scenario_lib.metrics.voltage import measure_voltages as measure_voltages
@@ -34,9 +38,11 @@ if TYPE_CHECKING:
     from scenario_lib.screening.measure import MeasurePlan as MeasurePlan
     from scenario_lib.screening.request import BuildOptions as BuildOptions
     from scenario_lib.screening.request import CandidateRequest as CandidateRequest
+    from scenario_lib.screening.request import Quota as Quota
     from scenario_lib.screening.validate import ReplayOptions as ReplayOptions
     from scenario_lib.screening.validate import validate_library as validate_library
     from scenario_lib.simulation.assets import load_assets as load_assets
+    from scenario_lib.simulation.engines import Engine as Engine
     from scenario_lib.simulation.rollout import Rollout as Rollout
     from scenario_lib.simulation.rollout import run_rollout as run_rollout
 
@@ -45,11 +51,13 @@ _HOME = {
     "Experiment": "feeders.experiment",
     "experiment_names": "feeders.catalogue",
     "load_experiment": "feeders.catalogue",
+    "Limits": "feeders.feeder",
     # from a seed to a scenario
     "RandomizationSettings": "scenario.settings",
     "Scenario": "scenario.model",
     "randomize_scenario": "scenario.randomize",
     # from a scenario to figures
+    "Engine": "simulation.engines",
     "Rollout": "simulation.rollout",
     "load_assets": "simulation.assets",
     "run_rollout": "simulation.rollout",
@@ -58,13 +66,17 @@ _HOME = {
     # from candidates to a library
     "BuildOptions": "screening.request",
     "CandidateRequest": "screening.request",
+    "Cluster": "execution.options",
     "MeasurePlan": "screening.measure",
+    "Quota": "screening.request",
+    "RunOptions": "execution.options",
     "ScreeningCriteria": "screening.criteria",
     "build_library": "screening.build",
     "ReplayOptions": "screening.validate",
     "validate_library": "screening.validate",
     # from libraries to libraries
     "find_leaks": "library.leaks",
+    "Parts": "library.parts",
     "merge_libraries": "library.merge",
     "split_library": "library.split",
     # a library

@@ -26,6 +26,10 @@ class MissingDataError(ScenarioLibError, FileNotFoundError):
     """A file or directory that is needed is not there."""
 
 
+class IrregularFileError(ScenarioLibError, OSError):
+    """A pipe, a device or a socket is where a file is expected; it was not read."""
+
+
 class PowerFlowError(ScenarioLibError, ArithmeticError):
     """OpenDSS did not converge.
 
@@ -66,6 +70,10 @@ class TaskTimeoutError(ScenarioLibError, TimeoutError):
 
 class EnvironmentUseError(ScenarioLibError, RuntimeError):
     """An environment was stepped before reset or after the end."""
+
+
+class NotCopyableError(ScenarioLibError, TypeError):
+    """An environment cannot be copied or pickled as it stands; the message says what to do instead."""
 
 
 class EngineInUseError(ScenarioLibError, RuntimeError):

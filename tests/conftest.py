@@ -1,6 +1,7 @@
 """What tests of several folders share: the golden data's folder, and the village, a feeder that does not ship."""
 
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from scenario_lib.screening.request import BuildOptions, CandidateRequest
 from scenario_lib.simulation.engines import Engine
 
 DATA = Path(__file__).parent / "data"
+
+# A shell starts what it runs in the background with SIGINT ignored, and so would be the commands that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

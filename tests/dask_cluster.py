@@ -54,6 +54,7 @@ def _worker(address: str, folder: Path, environment: dict[str, str]):
 @contextmanager
 def _started(what: str, options: list[str], folder: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen]:
     command = [sys.executable, "-m", f"distributed.cli.{what}", *options]
+    environment = {**environment, "TMPDIR": str(folder)}  # Dask's scratch, and what a worker that is killed leaves
     with (folder / f"{what}.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:

@@ -76,8 +76,8 @@ class BatchSizeEnv(GameEnv):
     (end - start) / `dt_ctrl` - 1 steps, then `truncated` is True; `terminated` never is. A power flow that diverges
     ends it too, with reward 0, the last valid observation and `info["power_flow"]`; or raises, see `on_divergence`.
 
-    `info` has `scenario` (the record's seed), `time_s` (simulated second shown), `batch_sizes`; after steps also
-    `reward_components` and `voltage_stats` (`max_under`, `max_over`, `violation_frac`, over all bus-phases).
+    `info` has `scenario` (the record's seed), `time_s` (simulated second shown), `batch_sizes`, `reward_components`
+    (all 0 at reset) and `voltage_stats` (`max_under`, `max_over`, `violation_frac`, over all bus-phases).
 
     ## Seeds
 
@@ -99,7 +99,7 @@ class BatchSizeEnv(GameEnv):
         make_sim_fn: Makes a fresh simulation, see `scenario_lib.env.simulation.make_sim_fn`.
         obs_config: What is observed, of which models.
         agent_site_id: The agent's site; "_default" is the first.
-        reward_config: Weights of the reward.
+        reward_config: Weights of the reward, as a `RewardConfig` or by its names.
         action_mode: "delta" or "coupled".
         logistic_models: openg2g's fits, for the throughput term; None counts log2 of the batch.
         dt_ctrl: Control interval (s), a whole multiple of the simulation's tick.
@@ -119,7 +119,7 @@ class BatchSizeEnv(GameEnv):
         make_sim_fn: MakeSim,
         obs_config: ObservationConfig,
         agent_site_id: str = _DEFAULT_SITE,
-        reward_config: RewardConfig | None = None,
+        reward_config: RewardConfig | Mapping[str, Any] | None = None,
         action_mode: str = "delta",
         logistic_models: Any = None,
         dt_ctrl: Fraction = Fraction(1),
@@ -133,7 +133,7 @@ class BatchSizeEnv(GameEnv):
         render_mode: str | None = None,
     ) -> None:
         settings = EnvSettings(
-            reward_config or RewardConfig(),
+            RewardConfig.of(reward_config),
             action_mode,
             logistic_models,
             Fraction(dt_ctrl),
@@ -196,7 +196,7 @@ class SharedBatchSizeEnv(GameEnv):
         make_sim_fn: MakeSim,
         obs_config: ObservationConfig,
         site_model_mapping: Mapping[str, tuple[str, ...]],
-        reward_config: RewardConfig | None = None,
+        reward_config: RewardConfig | Mapping[str, Any] | None = None,
         action_mode: str = "delta",
         logistic_models: Any = None,
         dt_ctrl: Fraction = Fraction(1),
@@ -218,7 +218,7 @@ class SharedBatchSizeEnv(GameEnv):
             odd = ", ".join(sorted(set(mapped) ^ set(obs_config.model_labels)))
             raise InvalidSettingError(f"site_model_mapping and model_labels do not name the same models: {odd}")
         settings = EnvSettings(
-            reward_config or RewardConfig(),
+            RewardConfig.of(reward_config),
             action_mode,
             logistic_models,
             Fraction(dt_ctrl),

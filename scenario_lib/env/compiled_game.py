@@ -1,6 +1,8 @@
 """One episode on the compiled engine: a step is one call of machine code."""
 
+import copy
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +13,7 @@ from scenario_lib.env.compiled_world import CompiledWorld
 from scenario_lib.env.episode import Episode
 from scenario_lib.env.game import DrawScenario, GameSettings, Observation, Turn
 from scenario_lib.env.reward import STATISTICS, TERMS
+from scenario_lib.execution.held_signals import signals_held
 
 
 class CompiledGame:
@@ -26,16 +29,20 @@ class CompiledGame:
     def v_index(self) -> Sequence[tuple[str, int]]:
         return self._stage.v_index
 
+    @signals_held()
     def begin(self, episode: Episode, draw: DrawScenario) -> tuple[Observation, dict[str, int]]:
         self._stage.begin(0, episode, self._world.episode(episode, draw))
         self._stage.progress.active[0] = True
-        # Rows of arrays that every step fills in again; looked up here once, as a step takes microseconds.
+        self._look_up_rows()
+        return self._row.copy(), self._batch_sizes()
+
+    def _look_up_rows(self) -> None:
+        """Rows of arrays that every step fills in again; looked up once an episode, as a step takes microseconds."""
         outcome = self._stage.outcome
         self._moves, self._converged = self._stage.progress.moves[0], outcome.converged
         self._row, self._reward, self._sizes = outcome.observation[0], outcome.reward, outcome.batch_size[0]
         self._terms, self._statistics = outcome.terms[0], outcome.statistics[0]
         self._play = self._stage.play
-        return self._row.copy(), self._batch_sizes()
 
     def play(self, action: object, episode: Episode) -> Turn:
         self._moves[:] = self._reader.read(action)
@@ -51,6 +58,15 @@ class CompiledGame:
             dict(zip(STATISTICS, self._statistics.tolist(), strict=True)),
             None,
         )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "CompiledGame":
+        """A game that goes on from here by itself, with rows of its own."""
+        twin = object.__new__(CompiledGame)
+        twin._world, twin._labels, twin._reader = self._world, self._labels, self._reader
+        twin._stage = copy.deepcopy(self._stage, memo)
+        if twin._stage.begun:
+            twin._look_up_rows()
+        return twin
 
     def voltages_vector(self) -> NDArray[np.float64]:
         return np.array(self._stage.outcome.voltages_pu[0])

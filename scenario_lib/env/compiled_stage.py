@@ -24,6 +24,11 @@ class CompiledStage:
         return self._running().circuit.bus_phases
 
     @property
+    def begun(self) -> bool:
+        """Whether an episode was put in a place."""
+        return self._fleet is not None
+
+    @property
     def outcome(self) -> Outcome:
         return self._running().outcome
 

@@ -1,13 +1,11 @@
 """Episodes on the compiled engine: made once, kept as long as memory for them lasts."""
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from scenario_lib.env.compiled_stepper import CompiledStepper
 from scenario_lib.env.episode import Episode
-from scenario_lib.env.simulation import require_fits
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.feeders.circuit_files import current_digest
 from scenario_lib.feeders.experiment import Experiment
@@ -17,9 +15,8 @@ from scenario_lib.simulation.assets import Assets
 from scenario_lib.simulation.compiled.episode import CompiledEpisode, compile_episode
 from scenario_lib.simulation.compiled.episode_cache import EPISODES, SameObject
 from scenario_lib.simulation.compiled.power_flow import Tolerance
-
-_COMPILING = threading.Lock()
-"""Held while a scenario is compiled, as OpenDSS, which reads circuits, is one engine per process."""
+from scenario_lib.simulation.opendss import opendss_held
+from scenario_lib.simulation.rollout import require_fits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +30,11 @@ class CompiledWorld:
     assets: Assets
     total_duration_s: int
     tolerance: Tolerance
+
+    def __deepcopy__(self, memo: object) -> "CompiledWorld":
+        """Itself: it does not change, and the episodes of copied environments are found under it."""
+        del memo
+        return self
 
     def __call__(self, scenario_override: Scenario | None = None) -> CompiledStepper:
         scenario = self.scenario_of(scenario_override)
@@ -49,7 +51,7 @@ class CompiledWorld:
         key = (SameObject(self), SameObject(episode.record), window_s, circuit)
 
         def compiled() -> CompiledEpisode:
-            with _COMPILING:
+            with opendss_held():
                 scenario = self.scenario_of(draw())
                 return compile_episode(scenario, self.experiment, self.assets, window_s, self.tolerance)
 

@@ -1,19 +1,23 @@
 """What both environments share: picking scenarios, episodes, and Gymnasium's interface around a `Game`."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from numpy.typing import NDArray
 
 from scenario_lib.env.action import action_space
+from scenario_lib.env.copying import deep_copied
 from scenario_lib.env.episode import Episode, OFOBaseline, episode_of
 from scenario_lib.env.game import Game, GameSettings, scenario_drawer
 from scenario_lib.env.labels import observation_labels
 from scenario_lib.env.observation import ObservationConfig
 from scenario_lib.env.picking import ScenarioPicker, Worker, worker_generator
+from scenario_lib.env.plain_spec import plain_spec
 from scenario_lib.env.render import EpisodeHistory, render_episode
+from scenario_lib.env.reset_plan import SINGLE_OPTIONS, known_options, whole_seed
+from scenario_lib.env.reward import TERMS, voltage_statistics
 from scenario_lib.env.settings import EnvSettings
 from scenario_lib.env.simulation import MakeSim
 from scenario_lib.env.stepped_game import SteppedGame
@@ -51,6 +55,16 @@ class GameEnv(gym.Env[Observation, Any]):
         self.render_mode = settings.render_mode
         self._history = EpisodeHistory()
         self._episode: Episode | None = None
+        self._spec: EnvSpec | None = None
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """How the environment was made; None if not by Gymnasium's registry."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        self._spec = plain_spec(spec)
 
     def _choose_sites(self, sites: Any) -> list[str]:
         raise NotImplementedError
@@ -58,12 +72,19 @@ class GameEnv(gym.Env[Observation, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode; `options={"scenario": seed}` plays the record of that seed."""
+        """Begin an episode; `options={"scenario": seed}` plays the record of that seed.
+
+        Raises:
+            InvalidSettingError: A seed that is no whole number; nothing has happened then.
+            UnknownNameError: An option that does not exist, or a record; nothing has happened then.
+        """
+        seed = whole_seed("seed", seed)
+        named = self._named(whole_seed("options['scenario']", known_options(options, SINGLE_OPTIONS).get("scenario")))
         super().reset(seed=seed)
         if seed is not None:
             self._seed_workers(seed)
         self.close()
-        record = self._pick(options or {})
+        record = named if named is not None or self._picker is None else self._picker.pick(self.np_random)
         settings = self._settings
         episode = episode_of(record, settings.truncate_episode, settings.total_duration_s, settings.dt_ctrl)
         if self._ofo is not None:
@@ -71,7 +92,10 @@ class GameEnv(gym.Env[Observation, Any]):
         observation, batch_sizes = self._game.begin(episode, scenario_drawer(self._library, record))
         self._episode, self._history = episode, EpisodeHistory(None if record is None else record.seed)
         self._remember(episode, batch_sizes)
-        return observation, self._info(episode, batch_sizes)
+        info = self._info(episode, batch_sizes)
+        info["reward_components"] = dict.fromkeys(TERMS, 0.0)
+        info["voltage_stats"] = voltage_statistics(self._game.voltages_vector(), settings.reward_config)
+        return observation, info
 
     def step(self, action: Any) -> StepResult:
         """Act, simulate one control interval, observe, reward, and end when the window does."""
@@ -112,19 +136,28 @@ class GameEnv(gym.Env[Observation, Any]):
         self._game.close()
         self._episode = None
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "GameEnv":
+        """An environment that plays on from here by itself, with equal bits for equal actions (compiled engine).
+
+        Raises:
+            NotCopyableError: An episode has begun on the reference engine.
+        """
+        record = None if self._episode is None else self._episode.record
+        return deep_copied(self, (self._settings, self._library, self._obs_config, self._ofo, record), memo)
+
     def _seed_workers(self, seed: int) -> None:
         if self._worker is not None:
             self.np_random = worker_generator(seed, self._worker)
         if self._picker is not None:
             self._picker.restart(seed)
 
-    def _pick(self, options: Mapping[str, Any]) -> ScenarioRecord | None:
-        wanted = options.get("scenario")
-        if self._library is None or self._picker is None:
-            if wanted is not None:
-                raise InvalidSettingError(f"options['scenario'] is {wanted!r}; expected none, without a library")
+    def _named(self, scenario: int | None) -> ScenarioRecord | None:
+        """The record of a seed that was asked for."""
+        if scenario is None:
             return None
-        return self._picker.pick(self.np_random) if wanted is None else self._library.record_for(wanted)
+        if self._library is None:
+            raise InvalidSettingError(f"options['scenario'] is {scenario!r}; expected none, without a library")
+        return self._library.record_for(scenario)
 
     def _out_of_turn(self) -> EnvironmentUseError:
         when = "before reset" if self._episode is None else "after the end of the episode"

@@ -6,7 +6,6 @@ Gymnasium's registry calls these functions for `scenario_lib/BatchSize-v0` and `
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from scenario_lib.env.batch_size_env import BatchSizeEnv, SharedBatchSizeEnv
@@ -15,11 +14,13 @@ from scenario_lib.env.picking import Library
 from scenario_lib.env.reward import RewardConfig
 from scenario_lib.env.simulation import MakeSim, make_sim_fn
 from scenario_lib.errors import InvalidSettingError, UnknownNameError
+from scenario_lib.feeders.arguments import as_path, as_system, instance_of, optional
 from scenario_lib.feeders.checks import refuse
 from scenario_lib.feeders.experiment import DURATION_S, Experiment
 from scenario_lib.feeders.sites import Site
 from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.library.recipe import located_experiment
+from scenario_lib.library.recipe import located_experiment, require_one_feeder
+from scenario_lib.library.view import LibraryView
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import Assets, load_assets
 from scenario_lib.simulation.engines import COMPILED
@@ -185,15 +186,12 @@ def open_ingredients(
     Raises:
         InvalidSettingError: The library has records of several feeders.
     """
+    instance_of(str, PathLike, ScenarioLibrary, LibraryView)("library", library)
     opened = ScenarioLibrary(library) if isinstance(library, str | PathLike) else library
     recipes = list(opened.recipes.values())
-    names = {recipe.experiment.name for recipe in recipes}
-    if len(names) > 1:
-        raise InvalidSettingError(
-            f"the library has records of several feeders ({', '.join(sorted(names))}); export one"
-        )
-    experiment = located_experiment(recipes[0], system)
-    assets = load_assets(experiment, None if specs_dir is None else Path(specs_dir))
+    require_one_feeder(recipes, opened.path)
+    experiment = located_experiment(recipes[0], optional(as_system)("system", system))
+    assets = load_assets(experiment, optional(as_path)("specs_dir", specs_dir))
     # One simulated second tells which bus-phases the feeder has once all elements exist.
     bus_phases = run_rollout(base_scenario(experiment), experiment, assets, n_steps=1).bus_phases
     return Ingredients(opened, experiment, assets, bus_phases)
@@ -214,9 +212,10 @@ def common_settings(
     made: Ingredients, action: str, reward: RewardConfig | Mapping[str, Any] | None, playing: dict[str, Any]
 ) -> dict[str, Any]:
     """What the constructors of all environments are given beside simulation, observation and sites."""
-    weights = reward if isinstance(reward, RewardConfig) else RewardConfig(**(reward or {}))
+    if reward is not None and "reward_config" in playing:
+        raise InvalidSettingError("reward and reward_config are two names for one thing; give one of them")
     return {
-        "reward_config": weights,
+        "reward_config": RewardConfig.of(reward),
         "action_mode": action,
         "logistic_models": made.assets.logistic,
         "scenario_library": made.library,

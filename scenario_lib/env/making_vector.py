@@ -29,7 +29,7 @@ from scenario_lib.feeders.checks import refuse
 if TYPE_CHECKING:
     from scenario_lib.env.vector_env import BatchSizeVectorEnv
 
-_VECTOR_SETTINGS = ("autoreset_mode", "threads", "prefetch")
+_VECTOR_SETTINGS = ("autoreset_mode", "threads", "prefetch", "max_episode_steps")
 
 
 def make_batch_size_vector_env(  # noqa: PLR0913 - the words of `make_batch_size_env`, and how many
@@ -47,7 +47,7 @@ def make_batch_size_vector_env(  # noqa: PLR0913 - the words of `make_batch_size
     Args:
         num_envs: N.
         playing: As there, without the reference engine; and the fields of `VectorSettings`: `autoreset_mode`
-            ("NextStep", "SameStep" or "Disabled"), `threads` (1), `prefetch` (False).
+            ("NextStep", "SameStep" or "Disabled"), `threads` (1), `prefetch` (False), `max_episode_steps` (None).
     """
     made = open_ingredients(library, specs_dir, playing.pop("system", None))
     agent = agent_site(made.experiment, site)

@@ -1,14 +1,14 @@
 """What an agent is paid for: voltages in range, throughput, latency within deadlines, few switches."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scenario_lib.env.observation import ObservationConfig, VoltageSource, merge_states
-from scenario_lib.feeders.checks import refuse, require_at_least, require_positive
+from scenario_lib.feeders.checks import refuse, require_at_least, require_known, require_positive
 
 SWITCH_MODES = ("magnitude", "binary", "cooldown")
 NEVER_CHANGED = 999
@@ -50,12 +50,29 @@ class RewardConfig:
     w_safe: float = 0.0
     switch_cooldown_tau: float = 30.0
 
+    @classmethod
+    def of(cls, given: "RewardConfig | Mapping[str, Any] | None") -> "RewardConfig":
+        """The weights themselves, those of a mapping by name, or for None the defaults.
+
+        Raises:
+            InvalidSettingError: Neither of these, or a value that is not allowed.
+            UnknownNameError: The mapping has a name that is no weight.
+        """
+        if isinstance(given, cls):
+            return given
+        if given is not None and not isinstance(given, Mapping):
+            raise refuse("reward", given, "a RewardConfig, or a mapping from its names")
+        weights = given or {}
+        require_known("reward", weights, [field.name for field in fields(cls)])
+        return cls(**weights)
+
     def __post_init__(self) -> None:
         if self.switch_mode not in SWITCH_MODES:
             raise refuse("switch_mode", self.switch_mode, f"one of {', '.join(SWITCH_MODES)}")
         for name in ("w_voltage", "w_throughput", "w_latency", "w_switch", "w_safe", "reward_clip"):
             require_at_least(name, getattr(self, name), 0)
-        require_positive("switch_cooldown_tau", self.switch_cooldown_tau)
+        for name in ("switch_cooldown_tau", "v_min", "v_max"):
+            require_positive(name, getattr(self, name))
         if self.v_max <= self.v_min:
             raise refuse("v_max", self.v_max, f"more than v_min ({self.v_min})")
 
@@ -99,6 +116,11 @@ def compute_reward(  # noqa: PLR0913 - the signature is a contract
         "safe": reward_config.w_safe * (1.0 - stats["violation_frac"]),
     }
     return clip_reward(sum(components.values()), reward_config), components, stats
+
+
+def voltage_statistics(voltages: NDArray[np.float64], config: RewardConfig) -> dict[str, float]:
+    """What `info["voltage_stats"]` says of voltages (pu)."""
+    return _voltage_term(voltages, config)[1]
 
 
 def clip_reward(total: float, reward_config: RewardConfig) -> float:

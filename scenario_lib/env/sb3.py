@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
+from scenario_lib.env.reset_plan import SINGLE_OPTIONS, known_options
 from scenario_lib.env.vector_env import BatchSizeVectorEnv
 from scenario_lib.errors import InvalidSettingError
 
@@ -40,8 +41,9 @@ class BatchSizeVecEnv(VecEnv):  # type: ignore[misc]
         super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
 
     def reset(self) -> NDArray[np.float32]:
-        """Begin all episodes anew."""
-        observations, infos = self.env.reset(seed=self._base_seed)
+        """Begin all episodes anew, those named by `set_options({"scenario": seed})` once."""
+        named = [known_options(options, SINGLE_OPTIONS).get("scenario") for options in self._options]
+        observations, infos = self.env.reset(seed=self._base_seed, options={"scenario": named})
         self._base_seed = None
         self.reset_infos = _split(infos, self.num_envs)
         self._reset_options()

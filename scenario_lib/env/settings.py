@@ -32,6 +32,7 @@ class EnvSettings:
     render_mode: str | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "reward_config", RewardConfig.of(self.reward_config))
         require_mode(self.action_mode)
         if self.on_divergence not in DIVERGENCE_MODES:
             raise refuse("on_divergence", self.on_divergence, f"one of {', '.join(DIVERGENCE_MODES)}")

@@ -20,8 +20,8 @@ from scenario_lib.feeders.experiment import DURATION_S, Experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import Assets
-from scenario_lib.simulation.engines import COMPILED, engine_from_label
-from scenario_lib.simulation.rollout import build_simulation
+from scenario_lib.simulation.engines import COMPILED, Engine, as_engine
+from scenario_lib.simulation.rollout import build_simulation, require_fits
 
 
 class Stepper(Protocol):
@@ -65,7 +65,7 @@ MakeSim = Callable[..., SimParts | Stepper]
 
 
 def make_sim_fn(
-    experiment: Experiment, assets: Assets, total_duration_s: int = DURATION_S, engine: str = COMPILED
+    experiment: Experiment, assets: Assets, total_duration_s: int = DURATION_S, engine: str | Engine = COMPILED
 ) -> MakeSim:
     """A function that makes a fresh simulation of a scenario, or of the experiment as it stands.
 
@@ -74,12 +74,12 @@ def make_sim_fn(
     given this function play whole steps in machine code.
 
     Args:
-        engine: "compiled", "compiled/accurate" or "reference".
+        engine: An engine, or its label: "compiled", "compiled/accurate" or "reference".
 
     Raises:
         InvalidSettingError: No such engine.
     """
-    chosen = engine_from_label(engine)
+    chosen = as_engine("engine", engine)
     if chosen.name == COMPILED:
         # Imported here, because loading the kernels takes a while that the reference engine need not pay.
         from scenario_lib.env.compiled_world import CompiledWorld
@@ -95,17 +95,6 @@ def make_sim_fn(
         return simulation.datacenters, simulation.grid, TapScheduleController(schedule=TapSchedule(()))
 
     return make_sim
-
-
-def require_fits(scenario: Scenario, experiment: Experiment) -> None:
-    """Refuse a scenario of another feeder, where buses would be made up or be missing."""
-    drawn = [(site.name, site.bus) for site in scenario.sites]
-    stands = [(site.name, site.bus) for site in experiment.sites]
-    if drawn != stands:
-        raise InvalidSettingError(
-            f"the scenario has datacenter sites {drawn}, the experiment on {experiment.name} has {stands}; is the "
-            f"library one of another feeder?"
-        )
 
 
 class CoordinatedStepper:

@@ -13,8 +13,8 @@ from scenario_lib.env.episode import Episode
 from scenario_lib.env.game import DrawScenario, GameSettings, Observation, Turn
 from scenario_lib.env.observation import build_observation, compute_zone_mask
 from scenario_lib.env.reward import NEVER_CHANGED, clip_reward, compute_reward
-from scenario_lib.env.simulation import MakeSim, Stepper, as_stepper
-from scenario_lib.errors import EnvironmentUseError, PowerFlowError, UnknownNameError
+from scenario_lib.env.simulation import CoordinatedStepper, MakeSim, Stepper, as_stepper
+from scenario_lib.errors import EnvironmentUseError, NotCopyableError, PowerFlowError, UnknownNameError
 
 
 class SteppedGame:
@@ -61,6 +61,15 @@ class SteppedGame:
             self._since_change[label] = 0 if size != self._prev_batch[label] else self._since_change[label] + 1
         self._prev_batch = batches
         return Turn(self._observation, reward, dict(batches), components, statistics, None)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        if isinstance(self._sim, CoordinatedStepper):
+            raise NotCopyableError(
+                "an environment on the reference engine cannot be copied or pickled once its episode has begun, as "
+                "OpenDSS keeps the state of its one circuit to itself; copy one with engine='compiled', or reset "
+                "another with the same seed and take the same actions"
+            )
+        return super().__reduce__()
 
     def voltages_vector(self) -> NDArray[np.float64]:
         return self._running().voltages_vector()

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenario_lib.env.picking import ScenarioPicker, Worker, worker_generator
+from scenario_lib.env.reset_plan import is_listed, whole_seed
 from scenario_lib.env.settings import EnvSettings
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.library.record import ScenarioRecord
@@ -36,31 +37,44 @@ class SubPickers:
             seed: A base seed for all; or one base seed per environment, None for those that go on.
 
         Raises:
-            InvalidSettingError: Another number of seeds than environments.
+            InvalidSettingError: Another number of seeds than environments, or one that is no whole number.
         """
-        seeds = list(seed) if isinstance(seed, Sequence | np.ndarray) else [seed] * len(self._workers)
-        if len(seeds) != len(self._workers):
-            raise InvalidSettingError(f"seed has {len(seeds)} values; expected one, or {len(self._workers)}")
+        n = len(self._workers)
+        if is_listed(seed):
+            seeds = [whole_seed(f"seed[{i}]", one) for i, one in enumerate(seed)]
+        else:
+            seeds = [whole_seed("seed", seed)] * n
+        if len(seeds) != n:
+            raise InvalidSettingError(f"seed has {len(seeds)} values; expected one, or {n}")
         for i, chosen in enumerate(seeds):
             if mask[i] and chosen is not None:
-                self._restart(i, int(chosen))
+                self._restart(i, chosen)
 
-    def pick(self, i: int, scenario: int | None) -> ScenarioRecord | None:
-        """The next record of an environment, or the one asked for; None without a library.
+    def named(self, scenario: int | None) -> ScenarioRecord | None:
+        """The record of a seed that was asked for; None if none was.
 
         Raises:
             InvalidSettingError: One is asked for without a library.
             UnknownNameError: The library has none of that seed.
         """
-        picker = self._pickers[i]
-        if picker is None or self._library is None:
-            if scenario is not None:
-                raise InvalidSettingError(f"options['scenario'] is {scenario!r}; expected none, without a library")
+        if scenario is None:
             return None
-        if scenario is not None:
-            return self._library.record_for(scenario)
+        if self._library is None:
+            raise InvalidSettingError(f"options['scenario'] is {scenario!r}; expected none, without a library")
+        return self._library.record_for(scenario)
+
+    def pick(self, i: int) -> ScenarioRecord | None:
+        """The next record of an environment; None without a library."""
+        picker = self._pickers[i]
+        if picker is None:
+            return None
         known, self._next[i] = self._next[i], None
         return picker.pick(self._generators[i]) if known is None else known
+
+    @property
+    def peeked(self) -> list[ScenarioRecord | None]:
+        """By environment, the record that was drawn ahead, if one was."""
+        return self._next
 
     def peek(self, i: int) -> ScenarioRecord | None:
         """The record that `pick` will draw next, unless `seed` comes first; None without a library."""

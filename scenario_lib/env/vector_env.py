@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
@@ -13,18 +14,23 @@ from numpy.typing import NDArray
 from scenario_lib.env.action import MoveReader, action_space
 from scenario_lib.env.compiled_stage import CompiledStage
 from scenario_lib.env.compiled_world import CompiledWorld
+from scenario_lib.env.copying import deep_copied
 from scenario_lib.env.episode import Episode, OFOBaseline, episode_of
 from scenario_lib.env.episodes_ahead import EpisodesAhead
 from scenario_lib.env.game import ChooseSites, DrawScenario, GameSettings, scenario_drawer
 from scenario_lib.env.labels import observation_labels
 from scenario_lib.env.observation import ObservationConfig
+from scenario_lib.env.plain_spec import plain_spec
 from scenario_lib.env.render import VectorHistory
 from scenario_lib.env.reset_plan import ResetPlan
+from scenario_lib.env.reward import STATISTICS, voltage_statistics
 from scenario_lib.env.settings import EnvSettings
 from scenario_lib.env.sub_picker import SubPickers
 from scenario_lib.env.vector_infos import VectorInfos, Who
-from scenario_lib.errors import EnvironmentUseError
-from scenario_lib.feeders.checks import refuse
+from scenario_lib.errors import EnvironmentUseError, ScenarioLibError
+from scenario_lib.execution.held_signals import signals_held
+from scenario_lib.feeders.arguments import as_flag, as_whole_number, convert_fields
+from scenario_lib.feeders.checks import refuse, require_count
 from scenario_lib.library.record import ScenarioRecord
 
 Batch = NDArray[np.float32]
@@ -41,20 +47,22 @@ class VectorSettings:
         autoreset_mode: Gymnasium's "NextStep", "SameStep" or "Disabled", or its `AutoresetMode`.
         threads: Environments are shared out among so many; changes no bit.
         prefetch: A thread compiles the next episode of every environment while this one is played; changes no bit.
-            Worth it where episodes are not played again and again, and so are not kept compiled; a process that is to
-            fork should not have any thread.
+            Worth it where episodes are not played again and again, and so are not kept compiled.
+        max_episode_steps: Episodes are truncated after so many steps, as Gymnasium's `TimeLimit` does.
     """
 
     num_envs: int
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP
     threads: int = 1
     prefetch: bool = False
+    max_episode_steps: int | None = None
 
     def __post_init__(self) -> None:
-        if self.num_envs < 1:
-            raise refuse("num_envs", self.num_envs, "at least 1")
-        if self.threads < 1:
-            raise refuse("threads", self.threads, "at least 1")
+        convert_fields(self, num_envs=as_whole_number, threads=as_whole_number, prefetch=as_flag)
+        require_count("num_envs", self.num_envs, 1)
+        require_count("threads", self.threads, 1)
+        if self.max_episode_steps is not None:
+            require_count("max_episode_steps", self.max_episode_steps, 1)
         try:
             object.__setattr__(self, "autoreset_mode", AutoresetMode(self.autoreset_mode))
         except ValueError:
@@ -100,12 +108,23 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         game = GameSettings(obs_config, settings, choose_sites, self._ofo)
         self._stage = CompiledStage(self.num_envs, world, game, vector.threads)
         self._ahead, self._prefetch = EpisodesAhead(world), vector.prefetch
+        self._most_steps = vector.max_episode_steps
         self._pickers = SubPickers(settings, self.num_envs)
         self._history = VectorHistory(self.num_envs, labels)
         self._infos = VectorInfos(self.num_envs, labels)
         self._begun: Bools = np.zeros(self.num_envs, bool)
         self._over = Who.of(self._begun)
+        self._spec: EnvSpec | None = None
         self._forget()
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """How the environment was made; None if not by Gymnasium's registry."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        self._spec = plain_spec(spec)
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -116,19 +135,48 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
             seed: A base seed, from which all environments' streams are keyed; or one seed per environment.
             options: "reset_mask", booleans of shape (N,): only these; "scenario": seed of the record to play, or one
                 per environment, None for a drawn one.
+
+        An interrupt (Ctrl-C) in the midst of a reset or a step ends all episodes: the next reset begins anew.
+
+        Raises:
+            InvalidSettingError: A seed, scenario or mask that is not allowed; nothing has happened then.
+            UnknownNameError: An option that does not exist, or a record; nothing has happened then.
         """
-        plan = ResetPlan.of(options or {}, self.num_envs)
+        try:
+            return self._reset(seed, options)
+        except ScenarioLibError:
+            raise
+        except BaseException:
+            self._interrupted = True
+            raise
+
+    def _reset(
+        self, seed: int | Sequence[int | None] | None, options: dict[str, Any] | None
+    ) -> tuple[Batch, dict[str, Any]]:
+        if self._interrupted:
+            self.close_extras()
+        plan = ResetPlan.of(options, self.num_envs)
+        named = [self._pickers.named(scenario) for scenario in plan.scenarios]
         if not np.all(self._begun | plan.mask):
             raise EnvironmentUseError("options['reset_mask'] leaves environments out that were never reset")
         self._pickers.seed(seed, plan.mask)
         for i in np.flatnonzero(plan.mask):
-            self._begin(int(i), plan.scenarios[i])
+            self._begin(int(i), named[i])
         self._all_begun, self._over = True, Who.of(self._over.mask & ~plan.mask)
         self._remember(plan.mask)
-        return self._observations(), self._episode_infos(Who.of(plan.mask))
+        return self._observations(), self._begun_infos(Who.of(plan.mask))
 
     def step(self, actions: Any) -> VectorStep:
         """One step of every environment; those that ended before are reset instead, as the autoreset mode has it."""
+        try:
+            return self._step(actions)
+        except ScenarioLibError:
+            raise
+        except BaseException:
+            self._interrupted = True
+            raise
+
+    def _step(self, actions: Any) -> VectorStep:
         waiting = self._require_turn()
         progress, outcome = self._stage.progress, self._stage.outcome
         progress.moves[:] = self._reader.read_all(actions, self.num_envs)
@@ -155,6 +203,12 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         """What each slot of an observation is; known once an episode has begun."""
         return observation_labels(self._obs_config, tuple(self._stage.v_index))
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "BatchSizeVectorEnv":
+        """Environments that play on from here by themselves, with equal bits for equal actions."""
+        settings = self._settings
+        shared = (settings, settings.scenario_library, self._obs_config, self._ofo, *self._pickers.peeked)
+        return deep_copied(self, shared, memo)
+
     def close_extras(self, **kwargs: Any) -> None:
         """Release the tables."""
         del kwargs
@@ -164,6 +218,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
 
     def _forget(self) -> None:
         n = self.num_envs
+        self._interrupted = False
         self._all_begun, self._begun, self._over = False, np.zeros(n, bool), Who.of(np.zeros(n, bool))
         self._n_steps, self._start_s = np.zeros(n, np.int64), np.zeros(n, np.int64)
         played = self._settings.scenario_library is not None
@@ -171,6 +226,8 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
 
     def _require_turn(self) -> Who:
         """Environments that wait for a reset, which this step brings them."""
+        if self._interrupted:
+            raise EnvironmentUseError("a reset or step was interrupted, which ended all episodes; call reset first")
         if not self._all_begun:
             raise EnvironmentUseError("step was called before reset; call reset first")
         if self._mode is AutoresetMode.DISABLED and self._over.anyone:
@@ -180,18 +237,20 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
             )
         return self._over
 
-    def _begin(self, i: int, scenario: int | None = None) -> None:
-        record = self._pickers.pick(i, scenario)
+    @signals_held()
+    def _begin(self, i: int, named: ScenarioRecord | None = None) -> None:
+        record = self._pickers.pick(i) if named is None else named
         episode = self._episode_of(record)
         if self._ofo is not None:
             self._ofo.require_trace(episode)
         self._stage.begin(i, episode, self._ahead.episode(i, episode, self._drawer(record)))
         self._begun[i] = True
-        self._n_steps[i], self._start_s[i] = episode.n_steps, episode.start_s
+        self._n_steps[i] = episode.n_steps if self._most_steps is None else min(episode.n_steps, self._most_steps)
+        self._start_s[i] = episode.start_s
         if record is not None:
             self._scenarios[i] = record.seed
         self._history.begin(i, None if record is None else record.seed)
-        if self._prefetch and scenario is None:
+        if self._prefetch and named is None:
             coming = self._pickers.peek(i)
             self._ahead.expect(i, self._episode_of(coming), self._drawer(coming))
 
@@ -207,7 +266,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         for i in np.flatnonzero(waiting.mask):
             self._begin(int(i))
         self._remember(waiting.mask)
-        return self._infos.merged(infos, self._episode_infos(waiting), waiting.mask)
+        return self._infos.merged(infos, self._begun_infos(waiting), waiting.mask)
 
     def _reset_at_once(self, infos: dict[str, Any]) -> dict[str, Any]:
         """Keep what the ended episodes showed last, and begin new ones."""
@@ -217,7 +276,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
             final_obs[i] = self._stage.outcome.observation[i].copy()
             self._begin(int(i))
         self._remember(ended.mask)
-        return self._infos.with_final(infos, final_obs, self._episode_infos(ended), ended.mask)
+        return self._infos.with_final(infos, final_obs, self._begun_infos(ended), ended.mask)
 
     def _observations(self) -> Batch:
         return self._stage.outcome.observation.copy()
@@ -225,6 +284,14 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
     def _episode_infos(self, who: Who) -> dict[str, Any]:
         """Scenario, second and batch sizes of some environments."""
         return self._infos.of_episodes(who, self._scenarios, self._time_s(), self._stage.outcome.batch_size)
+
+    def _begun_infos(self, who: Who) -> dict[str, Any]:
+        """Infos of some environments whose episodes begin."""
+        statistics = np.zeros((self.num_envs, len(STATISTICS)))
+        for i in np.flatnonzero(who.mask):
+            shown = voltage_statistics(self._stage.outcome.voltages_pu[i], self._settings.reward_config)
+            statistics[i] = [shown[name] for name in STATISTICS]
+        return {**self._episode_infos(who), **self._infos.of_begun(who, statistics)}
 
     def _time_s(self) -> NDArray[np.float64]:
         """Simulated second that each observation shows, shape (N,)."""

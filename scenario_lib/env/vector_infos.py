@@ -78,6 +78,10 @@ class VectorInfos:
         }
         return _masked(infos.items(), who.copies(2))
 
+    def of_begun(self, who: Who, statistics: NDArray[np.float64]) -> Infos:
+        """As `of_rewards`, where an episode begins: nothing was paid yet."""
+        return self.of_rewards(who, who, np.zeros((self._n, len(TERMS))), statistics)
+
     def of_failures(self, failures: Mapping[int, str]) -> Infos:
         """What went wrong, by environment."""
         messages, mask = np.full(self._n, None, object), np.zeros(self._n, bool)

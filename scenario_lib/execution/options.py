@@ -53,9 +53,13 @@ class RunOptions:
     cluster: Cluster | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.jobs, bool) or not hasattr(self.jobs, "__index__"):
+            raise InvalidSettingError(f"jobs is {self.jobs!r}; expected a whole number")
         if self.jobs < 1:
             raise InvalidSettingError(f"jobs is {self.jobs!r}; expected at least 1")
         for name in ("timeout_s", "grace_s"):
             value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
+            if value is not None and not (isinstance(value, int | float) and 0 < value < math.inf):
                 raise InvalidSettingError(f"{name} is {value!r}; expected a finite number of seconds above 0")
+        if not isinstance(self.cluster, Cluster | None):
+            raise InvalidSettingError(f"cluster is {self.cluster!r}; expected a Cluster, such as Cluster('ray')")

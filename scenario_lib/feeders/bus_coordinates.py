@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 
 from scenario_lib.errors import DataFileError
+from scenario_lib.feeders.regular_files import read_text, require_regular
 
 FILE_NAME = "bus_coordinates.csv"
 _COLUMNS = ["bus", "x", "y"]
@@ -20,9 +21,10 @@ def read_bus_coordinates(circuit: Path) -> dict[str, Position] | None:
     """
     path = circuit.parent / FILE_NAME
     if not path.is_file():
+        require_regular(path)
         return None
     try:
-        lines = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+        lines = list(csv.reader(read_text(path).splitlines()))
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataFileError(f"{path}: not a CSV file ({error})") from None
     if not lines or lines[0] != _COLUMNS:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from scenario_lib.errors import DataFileError
+from scenario_lib.feeders.regular_files import open_regular
 
 
 class _Absent:
@@ -38,7 +39,7 @@ def digest_of(value: Any) -> str:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file's bytes."""
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

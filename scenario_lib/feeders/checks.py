@@ -1,9 +1,10 @@
 """Checks that settings and facts share: each names the field, the value, and what is allowed."""
 
+import difflib
 import math
 from collections.abc import Hashable, Iterable
 
-from scenario_lib.errors import InvalidSettingError
+from scenario_lib.errors import InvalidSettingError, UnknownNameError
 
 # Read by pydantic where a frozen type is parsed from a file: unknown keys and NaN are refused there.
 STRICT: dict[str, object] = {"extra": "forbid", "allow_inf_nan": False}
@@ -12,6 +13,20 @@ STRICT: dict[str, object] = {"extra": "forbid", "allow_inf_nan": False}
 def refuse(field: str, found: object, expected: str) -> InvalidSettingError:
     """The error for a field whose value is not allowed."""
     return InvalidSettingError(f"{field} is {found!r}; expected {expected}")
+
+
+def require_known(where: str, names: Iterable[object], known: Iterable[str]) -> None:
+    """Refuse a name that is none of the known ones, with the one that was probably meant.
+
+    Raises:
+        UnknownNameError: One is unknown.
+    """
+    expected = list(known)
+    for name in names:
+        if name not in expected:
+            close = difflib.get_close_matches(str(name), expected, n=1)
+            meant = f"; did you mean {close[0]!r}?" if close else ""
+            raise UnknownNameError(f"{where} has no {name!r}; expected some of {', '.join(expected)}{meant}")
 
 
 def require_finite(field: str, value: float) -> None:

@@ -2,16 +2,27 @@
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from scenario_lib.errors import MissingDataError
+from scenario_lib.errors import DataFileError, MissingDataError
 from scenario_lib.feeders.canonical import file_digest
+from scenario_lib.feeders.regular_files import read_text, require_regular
+
+
+def shortened(name: str, least: int) -> str:
+    """A pattern for a name of OpenDSS, which may be cut down to its first `least` letters."""
+    return "|".join(re.escape(name[:length]) for length in range(len(name), least - 1, -1))
+
 
 # OpenDSS takes all of these for quotes.
 _QUOTED = r"""(?:"([^"]+)"|'([^']+)'|\(([^)]+)\)|\[([^\]]+)\]|\{([^}]+)\}"""
-_INCLUDE = re.compile(rf"^\s*(?:redirect|compile|buscoords)\s+(?:file\s*=\s*)?{_QUOTED}|([^\s!]+))", re.I | re.M)
+_COORDINATES = "|".join((shortened("buscoords", 2), shortened("latlongcoords", 2), shortened("giscoords", 2)))
+_SCRIPTS = "|".join((shortened("redirect", 3), shortened("compile", 1)))
+_INCLUDE = re.compile(
+    rf"^\s*(?:({_SCRIPTS})|{_COORDINATES})(?:\s*[=,]\s*|\s+)(?:file\s*=\s*)?{_QUOTED}|([^\s!]+))", re.I | re.M
+)
 _BLOCK_COMMENT = re.compile(r"^\s*/\*.*?\*/", re.S | re.M)
 
 # Values of load shapes, curves, spectra and prices from a file: `csvfile=a.csv`, `mult=(file=a.csv)`. OpenDSS takes
@@ -21,7 +32,9 @@ _DATA = re.compile(rf"""\b{_PROPERTY}\s*=\s*{_QUOTED}|([^\s!,"')\]}}]+))""", re.
 _COMMENT = re.compile(r"!.*$|^\s*//.*$", re.M)
 
 # Commands whose `file=` is written, not read, or is one of `_INCLUDE`.
-_NO_DATA = re.compile(r"^\s*(?:redirect|compile|buscoords|export|plot|save|show|visualize|help)\b.*$", re.I | re.M)
+_NO_DATA = re.compile(
+    r"^\s*(?:redirect|compile|buscoords|export|plot|save|show|visualize|help|summary)\b.*$", re.I | re.M
+)
 
 
 def circuit_files(circuit: Path) -> list[Path]:
@@ -31,32 +44,70 @@ def circuit_files(circuit: Path) -> list[Path]:
 
     Raises:
         MissingDataError: One of them is not there.
+        DataFileError: One of them is outside the circuit's folder, or includes itself.
     """
-    files: list[Path] = []
+    return [path for path, _ in circuit_parts(circuit)]
+
+
+def circuit_parts(circuit: Path) -> list[tuple[Path, bool]]:
+    """The circuit's files, and whether each is a script; as `circuit_files`."""
+    parts: dict[Path, bool] = {}
+    includes: dict[Path, list[Path]] = {}
     waiting = [(circuit, True)]
     while waiting:
         path, is_script = waiting.pop(0)
-        if path in files:
+        if path in parts:
             continue
-        if not path.is_file():
-            raise MissingDataError(f"{path}: no such file, but the circuit {circuit} needs it")
-        files.append(path)
+        _require_own_file(path, circuit)
+        parts[path] = is_script
         if is_script:
-            waiting += [((path.parent / name).resolve(), script) for name, script in named_files(path)]
-    return files
+            named = [((path.parent / name).resolve(), script) for name, script in named_files(path)]
+            includes[path.resolve()] = [target for target, script in named if script]
+            waiting += named
+    _refuse_cycle(includes)
+    return list(parts.items())
+
+
+def _require_own_file(path: Path, circuit: Path) -> None:
+    home = circuit.parent.resolve()
+    if path != circuit and not path.resolve().is_relative_to(home):
+        raise DataFileError(
+            f"{circuit}: it includes {path}, which is outside its folder {home}; copy that file into the folder and "
+            f"name the copy"
+        )
+    if not path.is_file():
+        require_regular(path)
+        raise MissingDataError(f"{path}: no such file, but the circuit {circuit} needs it")
+
+
+def _refuse_cycle(includes: dict[Path, list[Path]]) -> None:
+    """Take away scripts that include none of those left; what stays includes itself, and OpenDSS would not end."""
+    left = dict(includes)
+    while ended := [path for path, targets in left.items() if not any(target in left for target in targets)]:
+        for path in ended:
+            del left[path]
+    if left:
+        raise DataFileError(
+            f"{next(iter(left))}: it includes itself, if only through others ({_few(left)}); take one redirect out"
+        )
+
+
+def _few(paths: Iterable[Path]) -> str:
+    names = [path.name for path in paths]
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def named_files(path: Path) -> list[tuple[str, bool]]:
     """The files that one circuit file names, as they stand there, and whether each is a circuit file too."""
-    text = _BLOCK_COMMENT.sub("", path.read_text(encoding="utf-8", errors="replace"))
+    text = _BLOCK_COMMENT.sub("", read_text(path, errors="replace"))
     statements = _NO_DATA.sub("", _COMMENT.sub("", text))
-    scripts, data = _names(_INCLUDE, text), _names(_DATA, statements)
-    return [*((name, True) for name in scripts), *((name, False) for name in data)]
+    included = [(_slashed(names), bool(script)) for script, *names in _INCLUDE.findall(text)]
+    return [*included, *((_slashed(names), False) for names in _DATA.findall(statements))]
 
 
-def _names(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+def _slashed(names: Iterable[str]) -> str:
     """Circuits come from Windows too, and OpenDSS takes either slash."""
-    return ("".join(groups).replace("\\", "/") for groups in pattern.findall(text))
+    return "".join(names).replace("\\", "/")
 
 
 def circuit_digest(circuit: Path) -> str:

@@ -1,11 +1,13 @@
 """Read a CSV table of this project's own data into frozen types."""
 
 import csv
+import io
 from pathlib import Path
 from typing import TypeVar
 
 from scenario_lib.errors import MissingDataError
 from scenario_lib.feeders.parsing import parse_as
+from scenario_lib.feeders.regular_files import open_regular
 
 T = TypeVar("T")
 
@@ -20,7 +22,7 @@ def read_rows(path: Path, kind: type[T]) -> tuple[T, ...]:
         DataFileError: A field is missing, unknown or not what it should be; names the file, the row and the field.
     """
     try:
-        with path.open(encoding="utf-8", newline="") as stream:
+        with io.TextIOWrapper(open_regular(path), encoding="utf-8", newline="") as stream:
             rows = [{name: _value(text) for name, text in row.items()} for row in csv.DictReader(stream)]
     except FileNotFoundError:
         raise MissingDataError(f"{path}: no such file; the installation is not whole, install it again") from None

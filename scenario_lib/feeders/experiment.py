@@ -7,6 +7,7 @@ controller. A scenario is a pure function of (experiment, settings, seed).
 from dataclasses import dataclass
 from typing import ClassVar
 
+from scenario_lib.feeders.arguments import convert_fields, instance_of, tuple_of
 from scenario_lib.feeders.bus_power import PVSystem, TimeVaryingLoad
 from scenario_lib.feeders.checks import (
     STRICT,
@@ -85,7 +86,7 @@ class OFOTuning:
             raise refuse("ofo v_max", self.v_max, f"more than v_min ({self.v_min})")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Experiment:
     """A feeder and what runs on it, before any randomisation.
 
@@ -110,6 +111,9 @@ class Experiment:
     randomize_ramps_default: bool = True
 
     def __post_init__(self) -> None:
+        convert_fields(self, feeder=instance_of(Feeder), sites=tuple_of(instance_of(Site)))
+        convert_fields(self, pv_systems=tuple_of(instance_of(PVSystem)), loads=tuple_of(instance_of(TimeVaryingLoad)))
+        convert_fields(self, models=tuple_of(instance_of(ModelSpec)))
         if not self.sites:
             raise refuse("sites", self.sites, "at least one datacenter site")
         require_distinct("site names", (site.name.lower() for site in self.sites))
@@ -130,6 +134,10 @@ class Experiment:
             raise refuse(
                 f"total_gpu_capacity of site {site.name}", site.total_gpu_capacity, f"at least the {gpus} GPUs it runs"
             )
+
+    def __repr__(self) -> str:
+        sites, models = (", ".join(names) for names in ([s.name for s in self.sites], [m.label for m in self.models]))
+        return f"Experiment({self.name}: sites {sites}; models {models})"
 
     @property
     def name(self) -> str:

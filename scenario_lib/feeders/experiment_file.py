@@ -6,6 +6,7 @@ limits, table by table under the names of this package's types. A model is one t
 """
 
 import csv
+import io
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from scenario_lib.feeders.feeder import Feeder, Limits
 from scenario_lib.feeders.models import ModelSpec
 from scenario_lib.feeders.parsing import parse_as, read_toml
 from scenario_lib.feeders.published_models import known_spec
+from scenario_lib.feeders.regular_files import open_regular, require_regular
 from scenario_lib.feeders.sites import DatacenterPhysics, Site
 
 
@@ -63,6 +65,7 @@ def read_experiment(path: Path) -> Experiment:
     parsed = parse_as(ExperimentFile, tables, str(path))
     circuit = (path.parent / parsed.feeder.circuit).resolve()
     if not circuit.is_file():
+        require_regular(circuit)
         raise MissingDataError(f"{path}: [feeder] circuit names {circuit}, which is not a file; correct the path")
     try:
         return _assemble(parsed, replace(parsed.feeder, circuit=str(circuit)))
@@ -127,7 +130,7 @@ def _inline_series(table: dict[str, Any], source: Path) -> None:
 def _read_series(path: Path, source: Path) -> list[tuple[float, float]]:
     expected = "expected a header line and below it two columns, time (s) and power (kW per phase)"
     try:
-        with path.open(encoding="utf-8", newline="") as stream:
+        with io.TextIOWrapper(open_regular(path), encoding="utf-8", newline="") as stream:
             header, *rows = [row for row in csv.reader(stream) if row] or [[]]
         pairs = [(float(time), float(power)) for time, power in rows]
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):

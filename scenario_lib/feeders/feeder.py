@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from scenario_lib.feeders.arguments import refused
 from scenario_lib.feeders.checks import STRICT, refuse, require_between, require_finite, require_positive
 
 
@@ -20,6 +21,15 @@ class Limits:
         require_finite("v_max_pu", self.v_max_pu)
         if self.v_max_pu <= self.v_min_pu:
             raise refuse("v_max_pu", self.v_max_pu, f"more than v_min_pu ({self.v_min_pu})")
+
+
+def as_limits(field: str, value: object) -> Limits:
+    """Limits, or a pair such as (0.95, 1.05); see `arguments`."""
+    if isinstance(value, Limits):
+        return value
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise refused(field, value, "Limits, or a pair such as (0.95, 1.05)")
+    return Limits(*value)
 
 
 @dataclass(frozen=True, slots=True)

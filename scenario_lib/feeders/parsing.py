@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from scenario_lib.errors import DataFileError, MissingDataError
+from scenario_lib.feeders.regular_files import read_text
 
 T = TypeVar("T")
 
@@ -18,7 +19,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         DataFileError: Not TOML, or not UTF-8.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_text(path))
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         raise MissingDataError(f"{path}: no such file; give the path of a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -50,8 +51,8 @@ def _foreign(value: object) -> dict[str, str]:
 
 
 def _sentence(fault: Any) -> str:
-    place = ".".join(str(part) for part in fault["loc"]) or "the whole"
+    place = ".".join(str(part) for part in fault["loc"])
     text = str(fault["msg"]).removeprefix("Value error, ")
     if fault["type"] in ("value_error", "missing", "unexpected_keyword_argument"):
-        return f"{place}: {text}"
-    return f"{place} is {fault['input']!r}: {text}"
+        return f"{place}: {text}" if place else text
+    return f"{place or 'it'} is {fault['input']!r}: {text}"

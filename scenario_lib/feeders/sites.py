@@ -69,7 +69,7 @@ class Site:
         base_kw_per_phase: Constant facility load per phase (kW).
         total_gpu_capacity: GPUs that the site can run, inference and training together.
         seed: Seed of the site's server layout, noise and latency draws.
-        connection_type: "wye" or "delta".
+        connection_type: "wye", each phase to neutral, or "delta", phase A to B, B to C and C to A.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = STRICT

@@ -97,7 +97,7 @@ _SCENARIO_SCHEMA = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
     """What an evaluation found.
 
@@ -112,6 +112,9 @@ class Comparison:
     scenarios: tuple[ScenarioFigures, ...]
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Comparison({', '.join(self.controls)}: {len(self.scenarios)} rollouts, {len(self.warnings)} warnings)"
 
     @property
     def failed(self) -> tuple[ScenarioFigures, ...]:

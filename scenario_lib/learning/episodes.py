@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scenario_lib.errors import TrainingError
+from scenario_lib.feeders.regular_files import open_regular
 from scenario_lib.library.files import replacing
 
 COMPONENTS = ("voltage", "throughput", "latency", "switch", "safe", "ofo_baseline")
@@ -119,7 +120,8 @@ def read_episodes(path: Path, until_steps: int) -> list[EpisodeRow]:
         TrainingError: The file is not what `write_episodes` wrote.
     """
     try:
-        table = pq.read_table(path)
+        with open_regular(path) as stream:
+            table = pq.read_table(stream)
         if table.schema != SCHEMA:
             raise ValueError("its columns are not those of episodes")
     except (OSError, ValueError, pa.ArrowException) as error:

@@ -8,6 +8,18 @@ from pathlib import Path
 
 from scenario_lib.errors import InvalidSettingError, PolicyError, UnknownNameError
 from scenario_lib.execution.tasks import Outcome, RunOptions, run_tasks
+from scenario_lib.feeders.arguments import (
+    as_flag,
+    as_path,
+    as_system,
+    as_text,
+    as_whole_number,
+    built_as,
+    convert_fields,
+    instance_of,
+    optional,
+    tuple_of,
+)
 from scenario_lib.feeders.checks import require_count
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.learning.comparison import Comparison, ScenarioFigures
@@ -16,14 +28,14 @@ from scenario_lib.learning.figures import Figures, figures_of
 from scenario_lib.learning.held_out import held_out_warnings, other_data
 from scenario_lib.learning.policy import TrainedPolicy
 from scenario_lib.learning.team import PolicyTeam
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.loader import AnyLibrary, ScenarioLibrary, opened
 from scenario_lib.library.recipe import located_experiment
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.view import spread_records
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.screening.tuning import as_screened, tuning_text
 from scenario_lib.simulation.assets import Assets, load_assets
-from scenario_lib.simulation.engines import REFERENCE, Engine, prepare, simulator
+from scenario_lib.simulation.engines import REFERENCE, Engine, as_engine, prepare, simulator
 from scenario_lib.simulation.policies import POLICIES
 from scenario_lib.simulation.rollout import Rollout, run_rollout
 
@@ -54,6 +66,9 @@ class EvaluationOptions:
     teams: tuple[tuple[Path, ...], ...] = ()
 
     def __post_init__(self) -> None:
+        convert_fields(self, policies=tuple_of(as_path), baselines=tuple_of(as_text), teams=tuple_of(tuple_of(as_path)))
+        convert_fields(self, records=optional(as_whole_number), specs_dir=optional(as_path), system=optional(as_system))
+        convert_fields(self, allow_shared_seeds=as_flag, engine=as_engine, run=built_as(RunOptions))
         for name in self.baselines:
             if name not in POLICIES:
                 raise UnknownNameError(f"baseline {name!r} is not known; expected among {', '.join(POLICIES)}")
@@ -69,19 +84,25 @@ Task = tuple[int, int]
 """Index of a record, and position of a control."""
 
 
-def evaluate(path: Path, options: EvaluationOptions, show: Callable[[int, int], None] | None = None) -> Comparison:
+_DEFAULTS = EvaluationOptions()
+
+
+def evaluate(
+    path: AnyLibrary, options: EvaluationOptions = _DEFAULTS, show: Callable[[int, int], None] | None = None
+) -> Comparison:
     """Replay whole hours in parallel workers; equal results for any number of them.
 
     Args:
-        path: The library.
+        path: Of the library, or the opened one.
         show: Called with (rollouts done, in all).
 
     Raises:
         SharedSeedsError: A policy was trained on records of this library.
         PolicyError: A policy cannot be read, or is one for another feeder.
-        InvalidSettingError: Two policies have one name.
+        InvalidSettingError: Two policies have one name, or options of another type.
     """
-    library = ScenarioLibrary(path)
+    instance_of(EvaluationOptions)("options", options)
+    library = opened(path)
     loaded = {folder: TrainedPolicy.load(folder) for folder in chain(options.policies, *options.teams)}
     teams = [PolicyTeam(tuple(loaded[folder] for folder in team)) for team in options.teams]
     policies = list(loaded.values())

@@ -17,13 +17,14 @@ from openg2g.grid.base import GridBackend
 from scenario_lib.env.action import decode_action
 from scenario_lib.env.observation import build_observation, compute_zone_mask, merge_states
 from scenario_lib.errors import InvalidSettingError, PolicyError
+from scenario_lib.feeders.arguments import as_path
 from scenario_lib.feeders.canonical import first_difference
 from scenario_lib.learning.actor import Actor
 from scenario_lib.learning.normalization import Normalization
 from scenario_lib.learning.policy_files import ACTOR, NEWEST, NORMALIZE, PolicyCard, policy_folder, read_card, read_part
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TrainedPolicy:
     """A policy that `scenario-lib train` wrote. It acts without randomness, needs no PyTorch, and can be pickled.
 
@@ -37,6 +38,9 @@ class TrainedPolicy:
     normalization: Normalization
     actor: Actor
 
+    def __repr__(self) -> str:
+        return f"TrainedPolicy({self.name!r}: sites {', '.join(self.card.sites)} on {self.card.feeder})"
+
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> "TrainedPolicy":
         """The policy of a training run, of a checkpoint, or of a policy directory.
@@ -44,7 +48,7 @@ class TrainedPolicy:
         Raises:
             PolicyError: It is not one, damaged, edited, or of another format version.
         """
-        folder = policy_folder(Path(directory))
+        folder = policy_folder(as_path("directory", directory))
         card = read_card(folder)
         policy = cls(
             name=_name(folder),

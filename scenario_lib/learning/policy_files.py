@@ -19,10 +19,12 @@ from scenario_lib.errors import DataFileError, PolicyError
 from scenario_lib.feeders.canonical import file_digest
 from scenario_lib.feeders.checks import STRICT
 from scenario_lib.feeders.parsing import parse_as
+from scenario_lib.feeders.regular_files import read_text, require_regular
 from scenario_lib.learning.actor import Actor
 from scenario_lib.learning.normalization import Normalization
 from scenario_lib.learning.settings import TrainingSettings
 from scenario_lib.library.files import replacing
+from scenario_lib.library.ownership import finished_name
 
 FORMAT_VERSION = 1
 """Raised when a change of the files would make older readers misread them."""
@@ -31,6 +33,7 @@ CARD = "policy.json"
 ACTOR = "actor.json"
 NORMALIZE = "normalize.json"
 MODEL = "model.zip"
+_FILES = (CARD, ACTOR, NORMALIZE, MODEL)
 NEWEST = "policy"  # in the directory of a run
 
 T = TypeVar("T")
@@ -121,9 +124,17 @@ def whole_directory(folder: Path) -> Iterator[Path]:
         if folder.exists():
             folder.rename(old)
         fresh.rename(folder)
+        _keep_others(old, folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _keep_others(old: Path, folder: Path) -> None:
+    """Whatever somebody put beside a policy's files moves along."""
+    for path in old.iterdir() if old.is_dir() else ():
+        if finished_name(path.name) not in _FILES:
+            path.rename(folder / path.name)
 
 
 def write_policy(folder: Path, parts: PolicyParts) -> None:
@@ -140,10 +151,12 @@ def policy_folder(folder: Path) -> Path:
 
     Raises:
         PolicyError: Neither has a `policy.json`.
+        IrregularFileError: One has that name, and is no file.
     """
     for candidate in (folder, folder / NEWEST):
         if (candidate / CARD).is_file():
             return candidate
+        require_regular(candidate / CARD)
     raise PolicyError(
         f"{folder}: has no {CARD}, nor has {folder / NEWEST}; give the directory of a training run, of one of its "
         f"checkpoints, or of a policy"
@@ -205,7 +218,7 @@ def _write(path: Path, value: dict[str, Any]) -> None:
 
 def _read(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
+        return json.loads(read_text(path), parse_constant=_finite, parse_float=_finite)
     except (OSError, ValueError, RecursionError) as error:
         raise PolicyError(
             f"{path}: cannot be read ({error}); the policy is damaged, restore it or train again"

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import VecNormalize
 
@@ -105,7 +106,8 @@ def _normalize_arguments(ppo: PPOSettings) -> dict[str, Any]:
 def _model(environments: Any, settings: TrainingSettings, run: PPORun) -> Any:
     ppo = settings.ppo
     last = ppo.learning_rate if ppo.final_learning_rate is None else ppo.final_learning_rate
-    return PPO(
+    logs = str(run.folder.path / TENSORBOARD) if find_spec("tensorboard") else None
+    model = PPO(
         "MlpPolicy",
         environments,
         learning_rate=lambda remaining: last + (ppo.learning_rate - last) * remaining,
@@ -123,9 +125,13 @@ def _model(environments: Any, settings: TrainingSettings, run: PPORun) -> Any:
             "net_arch": {"pi": list(ppo.hidden_sizes), "vf": list(ppo.hidden_sizes)},
             "activation_fn": _ACTIVATIONS[ppo.activation],
         },
-        tensorboard_log=str(run.folder.path / TENSORBOARD) if find_spec("tensorboard") else None,
+        tensorboard_log=logs,
         device=run.device,
     )
+    if logs is None:
+        # Its own logger would write nothing either, but leave an empty folder among the temporary files.
+        model.set_logger(Logger(folder=None, output_formats=[]))
+    return model
 
 
 def _restore(model: Any, environments: Any, checkpoint: Checkpoint) -> None:

@@ -2,11 +2,9 @@
 
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from scenario_lib.errors import TrainingError
 from scenario_lib.feeders.canonical import first_difference
@@ -21,6 +19,7 @@ from scenario_lib.learning.policy_files import (
     write_policy,
 )
 from scenario_lib.learning.settings import TrainingSettings
+from scenario_lib.library.file_lock import exclusive
 
 EPISODES = "episodes.parquet"
 TENSORBOARD = "tensorboard"
@@ -67,14 +66,16 @@ class RunFolder:
         Raises:
             TrainingError: Another run holds it, or it cannot be written.
         """
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=0):
-                yield
-        except Timeout:
-            raise TrainingError(f"{self.path}: another run trains there; wait, or choose another --out") from None
-        except (PermissionError, NotADirectoryError, FileExistsError) as error:
-            raise TrainingError(f"{self.path}: cannot be written ({error.strerror}); choose another --out") from None
+        with ExitStack() as held:
+            try:
+                held.enter_context(exclusive(self.path.with_name(f".{self.path.name}.lock")))
+            except BlockingIOError:
+                raise TrainingError(f"{self.path}: another run trains there; wait, or choose another --out") from None
+            except OSError as error:
+                raise TrainingError(
+                    f"{self.path}: cannot be written ({error.strerror}); choose another --out"
+                ) from None
+            yield
 
     def require_free(self, resume: bool) -> None:
         """Refuse a directory that has anything in it; with `resume`, the beginnings of a run may be there.
@@ -87,7 +88,6 @@ class RunFolder:
             raise TrainingError(
                 f"{self.path}: is not empty; go on with a run there by --resume, or choose another --out"
             )
-        self.path.mkdir(parents=True, exist_ok=True)
 
     def save(self, parts: PolicyParts, episodes: Sequence[EpisodeRow]) -> None:
         """Write a checkpoint. A kill at any time leaves the last whole one, with at least its own episodes."""

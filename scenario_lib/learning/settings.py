@@ -12,6 +12,7 @@ from scenario_lib.env.action import ACTION_MODES
 from scenario_lib.env.picking import COVERAGES
 from scenario_lib.env.reward import RewardConfig
 from scenario_lib.errors import DataFileError, InvalidSettingError
+from scenario_lib.feeders.arguments import as_whole_number, built_as, convert_fields, tuple_of
 from scenario_lib.feeders.checks import (
     STRICT,
     refuse,
@@ -100,6 +101,7 @@ class PPOSettings:
     clip_rewards: float = 10.0
 
     def __post_init__(self) -> None:
+        convert_fields(self, hidden_sizes=tuple_of(as_whole_number))
         require_count("n_steps", self.n_steps, 2)
         require_count("batch_size", self.batch_size, 2)
         require_count("n_epochs", self.n_epochs, 1)
@@ -143,6 +145,8 @@ class TrainingSettings:
     ppo: PPOSettings = PPOSettings()
 
     def __post_init__(self) -> None:
+        convert_fields(self, environment=built_as(EnvironmentSettings), reward=built_as(RewardConfig))
+        convert_fields(self, ppo=built_as(PPOSettings))
         for name in ("steps", "envs", "checkpoint_steps"):
             require_count(name, getattr(self, name), 1)
         require_count("seed", self.seed, 0)

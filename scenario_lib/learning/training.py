@@ -5,7 +5,17 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from scenario_lib.errors import MissingExtraError, TrainingError
+from scenario_lib.errors import InvalidSettingError, MissingExtraError, TrainingError
+from scenario_lib.feeders.arguments import (
+    as_flag,
+    as_path,
+    as_system,
+    as_text,
+    built_as,
+    convert_fields,
+    instance_of,
+    optional,
+)
 from scenario_lib.feeders.canonical import file_digest
 from scenario_lib.learning.held_out import other_data, record_identity
 from scenario_lib.learning.policy_files import MODEL, TrainingLibrary, require_unchanged
@@ -13,7 +23,9 @@ from scenario_lib.learning.run_folder import Checkpoint, RunFolder, require_same
 from scenario_lib.learning.settings import TrainingSettings
 from scenario_lib.learning.worlds import World
 from scenario_lib.library.files import METADATA
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.loader import ScenarioLibrary, library_path
+from scenario_lib.library.ownership import require_apart
+from scenario_lib.library.recipe import require_one_feeder
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +61,15 @@ class TrainingRun:
 
     library: Path
     out: Path
-    settings: TrainingSettings
+    settings: TrainingSettings = TrainingSettings()
     specs_dir: Path | None = None
     system: str | None = None
     resume: bool = False
     device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        convert_fields(self, library=library_path, out=as_path, specs_dir=optional(as_path), system=optional(as_system))
+        convert_fields(self, settings=built_as(TrainingSettings), resume=as_flag, device=as_text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +89,17 @@ class TrainingResult:
     steps_per_s: float
 
 
+def _require_device(name: str) -> None:
+    """Refuse a device that is not there, before anything is written."""
+    import torch
+
+    try:
+        torch.empty(0, device="cpu" if name == "auto" else name)
+    except (RuntimeError, AssertionError) as error:
+        reason = " ".join(str(error).split())[:120]
+        raise InvalidSettingError(f"device is {name!r}, which PyTorch cannot use here ({reason}); try cpu") from None
+
+
 def train(run: TrainingRun, show: ShowProgress | None = None) -> TrainingResult:
     """Train with PPO.
 
@@ -82,11 +109,15 @@ def train(run: TrainingRun, show: ShowProgress | None = None) -> TrainingResult:
             built on other data.
         LibraryError, InvalidSettingError, UnknownNameError: Library or settings cannot be used.
     """
+    instance_of(TrainingRun)("run", run)
     require_extra()
+    require_apart(run.out.resolve(), [run.library])
+    _require_device(run.device)
     # Only here: it loads PyTorch, which takes seconds.
     from scenario_lib.learning.ppo import PPORun, run_ppo
 
     library = ScenarioLibrary(run.library)
+    require_one_feeder(library.recipes.values(), library.path)
     wrong_data = other_data(library, run.specs_dir, run.system)
     if wrong_data:
         raise TrainingError(f"{library.path}: {wrong_data}")

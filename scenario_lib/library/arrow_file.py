@@ -5,16 +5,18 @@ row costs what the row holds. Nothing a file claims is allocated or followed bef
 """
 
 import hashlib
+import os
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from scenario_lib.errors import LibraryError
-from scenario_lib.library.files import replacing
+from scenario_lib.feeders.regular_files import open_regular
+from scenario_lib.library.files import replacing, unreadable
 
 _NUMPY_TYPES = {pa.float64(): "<f8", pa.int64(): "<i8", pa.uint16(): "<u2"}
 _MAGIC = b"ARROW1\0\0"
@@ -38,10 +40,16 @@ def map_file(path: Path) -> pa.Buffer:
         LibraryError: Missing, empty, or not a file.
     """
     try:
-        with pa.memory_map(str(path)) as file:
+        with open_regular(path) as stream, pa.memory_map(_name_of(stream, path)) as file:
             return file.read_buffer()
     except (OSError, pa.ArrowException) as error:
-        raise LibraryError(f"{path}: cannot be read ({_one_line(error)}); the library is damaged") from None
+        raise unreadable(path, error) from None
+
+
+def _name_of(stream: BinaryIO, path: Path) -> str:
+    """A name under which the file that was checked is opened again, whatever has its path by now."""
+    name = f"/dev/fd/{stream.fileno()}"
+    return name if os.path.exists(name) else str(path)  # noqa: PTH110 - as plain as it is
 
 
 def buffer_digest(buffer: pa.Buffer) -> str:

@@ -9,9 +9,19 @@ from typing import Any, BinaryIO
 
 from scenario_lib.errors import LibraryError, UnknownNameError
 from scenario_lib.feeders.canonical import file_digest
+from scenario_lib.feeders.regular_files import open_regular
 from scenario_lib.library.config import recipe_from_config
 from scenario_lib.library.entries import parse_records
-from scenario_lib.library.files import DIGESTED, DIGESTS, FORMAT_VERSION, METADATA, RESOLVED, TRACES, read_json
+from scenario_lib.library.files import (
+    DIGESTED,
+    DIGESTS,
+    FORMAT_VERSION,
+    METADATA,
+    RESOLVED,
+    TRACES,
+    read_json,
+    unreadable,
+)
 from scenario_lib.library.recipe import Recipe, recipe_from_dict
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.shards import ShardFiles
@@ -72,9 +82,9 @@ class LibraryContents:
             LibraryError: It is missing or another one.
         """
         try:
-            stream = path.open("rb")
+            stream = open_regular(path)
         except OSError as error:
-            raise LibraryError(f"{path}: cannot be read ({error.strerror}); the library is damaged") from None
+            raise unreadable(path, error) from None
         with stream:
             expected = self.digests.get(path.name)
             if expected is not None and hashlib.file_digest(stream, "sha256").hexdigest() != expected:

@@ -4,11 +4,12 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from scenario_lib.errors import InvalidSettingError, LibraryError
+from scenario_lib.errors import InvalidSettingError, IrregularFileError, LibraryError
 from scenario_lib.feeders.canonical import file_digest
+from scenario_lib.feeders.regular_files import open_regular
 from scenario_lib.library.contents import LibraryContents, read_contents
 from scenario_lib.library.files import BUILD_LOG, CANDIDATES, DIGESTS, METADATA, RESOLVED, TRACES
-from scenario_lib.library.place import new_library
+from scenario_lib.library.place import new_library, require_place
 from scenario_lib.library.to_contract import write_contract
 from scenario_lib.library.to_shards import write_sharded
 
@@ -54,13 +55,14 @@ def convert_library(source: Path, store: str, out: Path, overwrite: bool = False
         BuildRefusedError: Something is at `out`, or another process writes there.
     """
     source = source.resolve()
+    require_place(out, overwrite, [source])
     contents = read_contents(source)
     _require_convertible(source, contents, store)
-    with new_library(out, overwrite) as folder:
+    with new_library(out, overwrite, [source]) as folder:
         _copy_unchanged(source, contents, folder)
         (write_sharded if store == SHARDED else write_contract)(source, contents, folder)
         if (source / BUILD_LOG).is_file():
-            shutil.copyfile(source / BUILD_LOG, folder / BUILD_LOG)
+            _copy(source / BUILD_LOG, folder / BUILD_LOG)
         target_bytes, notes = _size(folder), _notes(folder, contents) if store == CONTRACT else ()
     return Conversion(source, out.resolve(), store, len(contents.records), _size(source), target_bytes, notes)
 
@@ -78,9 +80,17 @@ def _require_convertible(source: Path, contents: LibraryContents, store: str) ->
 
 
 def _copy_unchanged(source: Path, contents: LibraryContents, folder: Path) -> None:
-    shutil.copyfile(source / CANDIDATES, folder / CANDIDATES)
+    _copy(source / CANDIDATES, folder / CANDIDATES)
     if file_digest(folder / CANDIDATES) != contents.digests.get(CANDIDATES):
         raise LibraryError(f"{source / CANDIDATES}: is not the file that was written with this library; validate it")
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        with open_regular(source) as stream, target.open("wb") as copy:
+            shutil.copyfileobj(stream, copy)
+    except IrregularFileError as error:
+        raise LibraryError(str(error)) from None
 
 
 def _notes(folder: Path, contents: LibraryContents) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from scenario_lib.errors import UnknownNameError
 from scenario_lib.library.derive import entries_of, write_derived
 from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.library.place import new_library
+from scenario_lib.library.place import new_library, require_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,13 @@ def export_recipe(source: Path, name: str | None, out: Path, overwrite: bool = F
         UnknownNameError: No such recipe, or several and none is named.
         LibraryError, ReplayError: The library cannot be opened or has no digests, or a record does not replay.
     """
+    require_place(out, overwrite, [source])
     library = ScenarioLibrary(source)
     recipe_id = find_recipe(library, name)
     entries = [entry for entry in entries_of(library) if entry.row.recipe == recipe_id]
     if not any(entry.row.accepted for entry in entries):
         raise UnknownNameError(f"{library.path}: no record is of recipe {recipe_id}; export another one")
-    with new_library(out, overwrite) as folder:
+    with new_library(out, overwrite, [source]) as folder:
         written = write_derived(folder, entries, [library], {"command": "export", "recipe": recipe_id})
     return ExportReport(out.resolve(), recipe_id, len(written.records), len(written.candidates))
 

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from scenario_lib.errors import LibraryError, UnwritableFileError
+from scenario_lib.errors import IrregularFileError, LibraryError, UnwritableFileError
 from scenario_lib.feeders.canonical import canonical_json
+from scenario_lib.feeders.regular_files import open_regular
 
 FORMAT_VERSION = 2
 """Raised when a change of the files would make older readers misread them."""
@@ -102,9 +103,13 @@ def read_json(path: Path) -> Any:
             message names it.
     """
     try:
-        if path.stat().st_size > _LARGEST_JSON_BYTES:
-            raise LibraryError(f"{path}: {path.stat().st_size} bytes is too large to be a library's JSON file")
-        return parse_json(path.read_text(encoding="utf-8"))
+        with open_regular(path) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            if size > _LARGEST_JSON_BYTES:
+                raise LibraryError(f"{path}: {size} bytes is too large to be a library's JSON file")
+            return parse_json(stream.read().decode())
+    except IrregularFileError as error:
+        raise LibraryError(str(error)) from None
     except FileNotFoundError:
         raise LibraryError(f"{path}: no such file; a library directory has one, so this is not a library") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -112,6 +117,16 @@ def read_json(path: Path) -> Any:
         raise LibraryError(
             f"{path}: cannot be read ({text}); restore it from a copy or build the library again"
         ) from None
+
+
+def unreadable(path: Path, error: Exception) -> LibraryError:
+    """What to say of a library's file that cannot be read: whether the whole library is gone, or only this is wrong."""
+    if not path.parent.is_dir():
+        return LibraryError(f"{path.parent}: no such directory; the library was moved or removed, open it where it is")
+    if isinstance(error, IrregularFileError):
+        return LibraryError(str(error))
+    text = (isinstance(error, OSError) and error.strerror) or " ".join(str(error).split())
+    return LibraryError(f"{path}: cannot be read ({text}); the library is damaged")
 
 
 def parse_json(text: str) -> Any:

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.feeders.checks import require_at_least
+from scenario_lib.library.loader import AnyLibrary, ScenarioLibrary, opened
 from scenario_lib.library.nearest import Nearest, nearest, nearest_among
 from scenario_lib.library.parameters import parameters, standardised
 from scenario_lib.library.split import content_digest
@@ -82,7 +83,7 @@ class LeakReport:
         return [*lines, "the libraries leak" if self.leaks else "nothing in common"]
 
 
-def find_leaks(first: Path, second: Path, nearer_than: float | None = None) -> LeakReport:
+def find_leaks(first: AnyLibrary, second: AnyLibrary, nearer_than: float | None = None) -> LeakReport:
     """Compare two libraries, record by record.
 
     Args:
@@ -92,7 +93,9 @@ def find_leaks(first: Path, second: Path, nearer_than: float | None = None) -> L
     Raises:
         LibraryError, ReplayError: One cannot be opened, or a record cannot be drawn again.
     """
-    libraries = ScenarioLibrary(first), ScenarioLibrary(second)
+    if nearer_than is not None:
+        require_at_least("nearer_than", nearer_than, 0)
+    libraries = opened(first), opened(second)
     (digests, points), (other_digests, other_points) = map(_drawn, libraries)
     here, there = standardised(points, other_points)
     found = nearest(there, here)

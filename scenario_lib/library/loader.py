@@ -1,18 +1,19 @@
 """Open a library, look at its records, and get their scenarios back: exactly, or not at all."""
 
 import json
-import operator
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from scenario_lib.errors import LibraryError, ReplayError, UnknownNameError
+from scenario_lib.feeders.arguments import as_flag, as_path, as_whole_number
 from scenario_lib.feeders.canonical import canonical_json, first_difference
+from scenario_lib.feeders.checks import refuse
 from scenario_lib.html_table import html_table
 from scenario_lib.library.candidates import read_candidates
 from scenario_lib.library.columns import kinds_of
@@ -29,6 +30,10 @@ from scenario_lib.scenario.randomize import randomize_scenario
 if TYPE_CHECKING:
     import pyarrow as pa
     from openg2g.datacenter.workloads.training import TrainingTrace
+
+
+AnyLibrary: TypeAlias = "str | os.PathLike[str] | ScenarioLibrary"
+"""What functions that read a library take: its path, or the opened one."""
 
 
 class ScenarioLibrary:
@@ -58,8 +63,8 @@ class ScenarioLibrary:
         training_trace: "TrainingTrace | None" = None,
         from_numbers: bool = False,
     ) -> None:
-        self.path = Path(path).resolve()
-        self.from_numbers = from_numbers
+        self.path = as_path("path", path).resolve()
+        self.from_numbers = as_flag("from_numbers", from_numbers)
         self._contents = read_contents(self.path)
         self._resolved = ResolvedNumbers(numbers_rows(self.path, self._contents))
         if not self._contents.records:
@@ -139,14 +144,13 @@ class ScenarioLibrary:
         }
         return html_table(f"Scenario library of {len(self)}", facts)
 
-    def sample(self, rng: np.random.Generator | None = None) -> ScenarioRecord:
+    def sample(self, rng: np.random.Generator | int | None = None) -> ScenarioRecord:
         """A record, each with equal probability.
 
         Args:
-            rng: Source of randomness; None draws from the operating system, and cannot be repeated.
+            rng: Source of randomness, or a seed for one; None draws from the operating system, and cannot be repeated.
         """
-        generator = np.random.default_rng() if rng is None else rng
-        return self.scenarios[int(generator.integers(len(self)))]
+        return self.scenarios[int(np.random.default_rng(rng).integers(len(self)))]
 
     def record_for(self, seed: int) -> ScenarioRecord:
         """The record of a seed.
@@ -154,7 +158,7 @@ class ScenarioLibrary:
         Raises:
             UnknownNameError: No record, or more than one (of several recipes), has that seed.
         """
-        found = [self.scenarios[position] for position in self._positions(operator.index(seed))]
+        found = [self.scenarios[position] for position in self._positions(as_whole_number("seed", seed))]
         if len(found) == 1:
             return found[0]
         if found:
@@ -181,18 +185,32 @@ class ScenarioLibrary:
         """What a worker needs; tables that were read and the index of seeds are made again there."""
         return {name: value for name, value in vars(self).items() if name not in ("candidates", "_by_seed")}
 
-    def recipe_of(self, record: ScenarioRecord) -> Recipe:
-        """What a record was drawn from.
+    def own_record(self, record: ScenarioRecord | int) -> ScenarioRecord:
+        """The record itself, or the one at an index.
+
+        Raises:
+            InvalidSettingError: Neither a record nor an index of one.
+        """
+        if isinstance(record, ScenarioRecord):
+            return record
+        index = as_whole_number("record", record)
+        if not -len(self) <= index < len(self):
+            raise refuse("record", index, f"a ScenarioRecord, or an index below the {len(self)} of {self.path}")
+        return self.scenarios[index]
+
+    def recipe_of(self, record: ScenarioRecord | int) -> Recipe:
+        """What a record, given itself or by its index, was drawn from.
 
         Raises:
             UnknownNameError: The record is one of another library.
         """
+        record = self.own_record(record)
         name = "" if record.proof is None else record.proof.recipe
         if name not in self.recipes:
             raise UnknownNameError(f"{self.path}: the record of seed {record.seed} is not one of this library")
         return self.recipes[name]
 
-    def materialize(self, record: ScenarioRecord, *, from_numbers: bool | None = None) -> Scenario:
+    def materialize(self, record: ScenarioRecord | int, *, from_numbers: bool | None = None) -> Scenario:
         """The scenario of a record: drawn again from its seed and recipe, or made of its stored numbers.
 
         Either way its digest is compared with that of the scenario that was screened, and a scenario made of stored
@@ -203,7 +221,7 @@ class ScenarioLibrary:
         A library by openg2g's example has no digests; there the draws that records repeat are all that is compared.
 
         Args:
-            record: One of this library.
+            record: One of this library, or its index.
             from_numbers: Whether to take the stored numbers; None means what the library was opened with.
 
         Raises:
@@ -211,6 +229,7 @@ class ScenarioLibrary:
             LibraryError: The parameters of the training trace, or the stored numbers, cannot be used.
             ReplayError: What is drawn now is not what was screened; the message names the first field that differs.
         """
+        record = self.own_record(record)
         recipe = self.recipe_of(record)
         stored = self.from_numbers if from_numbers is None else from_numbers
         scenario = self._resolved_scenario(record) if stored else self._drawn_scenario(record, recipe)
@@ -232,13 +251,13 @@ class ScenarioLibrary:
             )
         return self._resolved.scenario(record)
 
-    def stored_numbers(self, record: ScenarioRecord) -> dict[str, Any]:
+    def stored_numbers(self, record: ScenarioRecord | int) -> dict[str, Any]:
         """The resolved numbers of a record's scenario, as they were when it was screened.
 
         Raises:
             LibraryError: The library has none, they are damaged, or not those that the record's digest is of.
         """
-        return self._resolved.numbers(record)
+        return self._resolved.numbers(self.own_record(record))
 
     def _why_different(self, record: ScenarioRecord, drawn: Scenario) -> str:
         try:
@@ -289,3 +308,13 @@ class ScenarioLibrary:
                 f"expected {data.training_trace[:12]}...); leave training_trace away to generate it"
             )
         self._checked_traces.add(name)
+
+
+def library_path(field: str, value: object) -> Path:
+    """The path of a library, given itself or as the opened library; see `arguments`."""
+    return value.path if isinstance(value, ScenarioLibrary) else as_path(field, value)
+
+
+def opened(library: AnyLibrary) -> ScenarioLibrary:
+    """A library given by its path is opened; an opened one is taken as it is."""
+    return library if isinstance(library, ScenarioLibrary) else ScenarioLibrary(library)

@@ -1,15 +1,17 @@
 """Merge libraries: every record keeps its own recipe, and no scenario is there twice."""
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from scenario_lib.errors import InvalidSettingError
+from scenario_lib.feeders.arguments import as_flag, as_path, tuple_of
 from scenario_lib.feeders.canonical import canonical_json
 from scenario_lib.library.derive import Entry, SeedAndRecipe, entries_of, proof_of, write_derived
-from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.library.place import new_library
+from scenario_lib.library.loader import AnyLibrary, ScenarioLibrary, library_path
+from scenario_lib.library.place import new_library, require_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class MergeReport:
 
     Attributes:
         recipes: Recipes of the merged library, with their records.
+        feeders: Names of the feeders that they are on.
         differing: Seeds whose scenario several libraries had with other figures, as another engine gives.
     """
 
@@ -37,6 +40,7 @@ class MergeReport:
     candidates: int
     sources: tuple[Source, ...]
     recipes: dict[str, int]
+    feeders: tuple[str, ...]
     differing: tuple[int, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -56,12 +60,17 @@ class MergeReport:
             lines.append(
                 f"note                {len(self.differing)} duplicates had other figures, such as seed {seeds}"
             )
+        if len(self.feeders) > 1:
+            lines.append(
+                f"note                {len(self.feeders)} feeders are in it: {', '.join(self.feeders)}; an environment "
+                f"plays one, so merge libraries of one feeder to train on"
+            )
         counts = ", ".join(f"{count} of recipe {name}" for name, count in self.recipes.items())
         lines.append(f"merged              {self.records} records ({counts}), {self.candidates} candidates")
         return [*lines, f"library             {self.path}"]
 
 
-def merge_libraries(paths: Sequence[Path], out: Path, overwrite: bool = False) -> MergeReport:
+def merge_libraries(paths: Sequence[AnyLibrary], out: str | os.PathLike[str], overwrite: bool = False) -> MergeReport:
     """Merge libraries into a new one, whose bytes do not depend on the order in which they are named.
 
     Of candidates with one scenario digest a single one stays: an accepted one rather than a rejected one, then one
@@ -74,21 +83,25 @@ def merge_libraries(paths: Sequence[Path], out: Path, overwrite: bool = False) -
         LibraryError: One cannot be opened, or has no digests.
         ReplayError: A record cannot be drawn again; the message names the library, the seed and the cause.
     """
-    if len(paths) < 2:
-        raise InvalidSettingError(f"libraries to merge: found {len(paths)}; expected two or more")
-    libraries = [ScenarioLibrary(path) for path in paths]
+    place, overwrite = as_path("out", out), as_flag("overwrite", overwrite)
+    sources = tuple_of(library_path)("libraries to merge", paths)
+    if len(sources) < 2:
+        raise InvalidSettingError(f"libraries to merge: found {len(sources)}; expected two or more")
+    target = require_place(place, overwrite, sources)
+    libraries = [ScenarioLibrary(path) for path in sources]
     every = [entry for library in libraries for entry in entries_of(library)]
     groups = _by_scenario(every)
     kept = [min(group, key=_preference) for group in groups]
-    with new_library(out, overwrite) as folder:
+    with new_library(place, overwrite, sources) as folder:
         merged = write_derived(folder, kept, libraries, {"command": "merge"})
     recipes = [record.proof.recipe for record in merged.records]
     return MergeReport(
-        path=out.resolve(),
+        path=target,
         records=len(merged.records),
         candidates=len(merged.candidates),
         sources=tuple(_source(library, every, kept) for library in libraries),
         recipes={name: recipes.count(name) for name in sorted(set(recipes))},
+        feeders=tuple(sorted({recipe.experiment.name for recipe in merged.recipes})),
         differing=tuple(sorted(group[0].row.seed for group in groups if _differ(group))),
     )
 

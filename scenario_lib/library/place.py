@@ -1,15 +1,14 @@
 """Where a library is about to be put: claimed by one process, refused if something else is there."""
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from scenario_lib.errors import BuildRefusedError
-from scenario_lib.library.files import METADATA
-from scenario_lib.library.publish import publish
+from scenario_lib.library.file_lock import exclusive
+from scenario_lib.library.ownership import require_apart, require_leftover, require_replaceable
+from scenario_lib.library.publish import publish, replaced_place
 
 
 def beside(target: Path, suffix: str) -> Path:
@@ -21,9 +20,12 @@ def resolved_target(out: Path) -> Path:
     """The absolute path of a library about to be written.
 
     Raises:
-        BuildRefusedError: It has no name, as the root directory.
+        BuildRefusedError: It has no name, as the root directory, or is a link that leads to itself.
     """
-    target = out.resolve()
+    try:
+        target = out.resolve()
+    except (OSError, RuntimeError) as error:
+        raise BuildRefusedError(f"{out}: is no place for a library ({error}); choose another --out") from None
     if not target.name:
         raise BuildRefusedError(f"{target}: cannot become a library; choose another --out")
     return target
@@ -33,25 +35,23 @@ def resolved_target(out: Path) -> Path:
 def claimed(target: Path) -> Iterator[None]:
     """Hold the only right to write at this target; the system releases it if the process dies.
 
+    Directories that were made for it are removed again if nothing was put there.
+
     Raises:
         BuildRefusedError: Another process holds it, or the parent directory cannot be written.
     """
-    lock = FileLock(beside(target, "lock"), timeout=0)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except Timeout:
-        raise BuildRefusedError(
-            f"{target}: another build is writing there; wait for it, or choose another --out"
-        ) from None
-    except OSError as error:
-        raise BuildRefusedError(
-            f"{target}: cannot write beside it ({error.strerror}: {error.filename}); choose another --out"
-        ) from None
-    try:
+    with ExitStack() as held:
+        try:
+            held.enter_context(exclusive(beside(target, "lock")))
+        except BlockingIOError:
+            raise BuildRefusedError(
+                f"{target}: another build is writing there; wait for it, or choose another --out"
+            ) from None
+        except OSError as error:
+            raise BuildRefusedError(
+                f"{target}: cannot write beside it ({error.strerror}: {error.filename}); choose another --out"
+            ) from None
         yield
-    finally:
-        lock.release()
 
 
 def require_absent(target: Path, overwrite: bool) -> None:
@@ -64,37 +64,58 @@ def require_absent(target: Path, overwrite: bool) -> None:
         raise BuildRefusedError(f"{target}: exists already; replace it with --overwrite, or choose another --out")
 
 
-def require_replaceable(place: Path) -> None:
-    """Refuse to overwrite what is neither a library nor an empty directory.
+def require_place(
+    out: Path,
+    overwrite: bool,
+    sources: Iterable[Path] = (),
+    may_replace: Callable[[Path], None] = require_replaceable,
+) -> Path:
+    """The absolute path of a library about to be written, if it may be: asked before any work, and again when claimed.
+
+    Args:
+        out: Where to.
+        overwrite: Replace what is there.
+        sources: The libraries that are read for it.
+        may_replace: Refuses what may not be replaced.
 
     Raises:
-        BuildRefusedError: Something else is there.
+        BuildRefusedError: It lies in a library, or in or around a source; or something is there that stays.
     """
-    if not place.exists() or (place / METADATA).is_file():
-        return
-    if not place.is_dir() or any(place.iterdir()):
-        raise BuildRefusedError(f"{place}: is not a library, and is never overwritten; choose another --out")
+    target, sources = resolved_target(out), tuple(sources)
+    finished = beside(target, "new")
+    for place in (target, finished, replaced_place(target)):
+        require_apart(place, sources)
+    require_absent(target, overwrite)
+    may_replace(target)
+    require_leftover(finished)
+    return target
 
 
 @contextmanager
-def new_library(out: Path, overwrite: bool) -> Iterator[Path]:
+def new_library(
+    out: Path,
+    overwrite: bool,
+    sources: Iterable[Path] = (),
+    may_replace: Callable[[Path], None] = require_replaceable,
+) -> Iterator[Path]:
     """An empty directory that becomes the library at `out`, in one rename, when the block ends without an error.
+
+    Args: see `require_place`.
 
     Raises:
         BuildRefusedError: Something is there that may not be replaced, or another process writes there.
     """
-    target = resolved_target(out)
-    with claimed(target):
-        require_absent(target, overwrite)
-        require_replaceable(target)
+    with claimed(resolved_target(out)):
+        target = require_place(out, overwrite, sources, may_replace)
         with emptied(beside(target, "new")) as folder:
             yield folder
-            publish(folder, target)
+            publish(folder, target, may_replace)
 
 
 @contextmanager
 def emptied(folder: Path) -> Iterator[Path]:
     """An empty directory, removed again if it is still there when the block ends."""
+    require_leftover(folder)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     try:

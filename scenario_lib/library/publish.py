@@ -9,7 +9,10 @@ import ctypes
 import errno
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+
+from scenario_lib.library.ownership import require_leftover, require_replaceable
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -30,15 +33,26 @@ def sync_directory(folder: Path) -> None:
         sync(path)
 
 
-def publish(finished: Path, target: Path) -> None:
-    """Move `finished` to `target`, replacing what is there in one step."""
+def replaced_place(target: Path) -> Path:
+    """Where a library that is replaced lies for a moment, on systems that cannot exchange directories."""
+    return target.with_name(f".{target.name}.replaced")
+
+
+def publish(finished: Path, target: Path, may_replace: Callable[[Path], None] = require_replaceable) -> None:
+    """Move `finished` to `target`, replacing what is there in one step.
+
+    Raises:
+        BuildRefusedError: What is there by now may not be replaced.
+    """
     sync_directory(finished)
+    may_replace(target)
     if not target.exists():
         finished.rename(target)
     elif _exchange(finished, target):
         shutil.rmtree(finished)
     else:
-        replaced = target.with_name(f".{target.name}.replaced")
+        replaced = replaced_place(target)
+        require_leftover(replaced)
         shutil.rmtree(replaced, ignore_errors=True)
         target.rename(replaced)
         try:

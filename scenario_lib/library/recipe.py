@@ -4,6 +4,7 @@ The experiment is kept by value, so that a later edit of a shipped file cannot c
 the data that rollouts read say whether a replay can be expected to be equal.
 """
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -85,6 +86,20 @@ def recipe_from_dict(tables: dict[str, Any], source: str) -> Recipe:
         data=None if data is None else parse_as(DataDigests, data, f"{source}: data"),
         stratum=stratum,
     )
+
+
+def require_one_feeder(recipes: Iterable[Recipe], library: object) -> None:
+    """Refuse a library whose records are of several feeders, where one is played.
+
+    Raises:
+        InvalidSettingError: Naming the library, its feeders, and how to take one of them out.
+    """
+    names = sorted({recipe.experiment.name for recipe in recipes})
+    if len(names) > 1:
+        raise InvalidSettingError(
+            f"{library}: has records of several feeders ({', '.join(names)}); expected one: 'scenario-lib info' names "
+            f"its recipes, and 'scenario-lib export --recipe' takes one out"
+        )
 
 
 def located_experiment(recipe: Recipe, system: str | None = None) -> Experiment:

@@ -1,5 +1,6 @@
 """Split a library into parts such as train, validation and test, which share neither a seed nor a scenario."""
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -8,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from scenario_lib.errors import LibraryError
+from scenario_lib.feeders.arguments import as_flag, as_path, as_whole_number
 from scenario_lib.feeders.canonical import digest_of
 from scenario_lib.library.deal import Group, deal, linked
 from scenario_lib.library.derive import Entry, entries_of, write_derived
-from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.library.parts import LEFT_OUT, Parts
-from scenario_lib.library.place import beside, claimed, emptied, require_absent, require_replaceable, resolved_target
-from scenario_lib.library.publish import publish, sync_directory
+from scenario_lib.library.loader import AnyLibrary, ScenarioLibrary, library_path, opened
+from scenario_lib.library.ownership import require_parts_replaceable
+from scenario_lib.library.parts import LEFT_OUT, Parts, as_parts
+from scenario_lib.library.place import new_library, require_place
+from scenario_lib.library.publish import sync_directory
 from scenario_lib.scenario.canonical import resolve
 from scenario_lib.scenario.model import Scenario
 
@@ -39,7 +42,13 @@ class PartReport:
         return {**asdict(self), "path": None if self.path is None else str(self.path)}
 
 
-def split_library(source: Path, out: Path, parts: Parts, seed: int = 0, overwrite: bool = False) -> list[PartReport]:
+def split_library(
+    source: AnyLibrary,
+    out: str | os.PathLike[str],
+    parts: Parts | Mapping[str, float] | str,
+    seed: int = 0,
+    overwrite: bool = False,
+) -> list[PartReport]:
     """Split a library into libraries in the folder `out`, named by part.
 
     Records are dealt in proportion within every recipe and kind. Records of one seed stay together whatever their
@@ -47,28 +56,32 @@ def split_library(source: Path, out: Path, parts: Parts, seed: int = 0, overwrit
     seed. Candidates that were not accepted are dealt likewise, by seed and reason, so that a part can be selected
     from. The order of records does not matter, and a record's place in the random order not on the other ones.
 
+    Args:
+        source: The library.
+        out: Folder of the parts.
+        parts: How large each is to be: `Parts`, {"train": 0.8, "test": 0.2}, or "train=160,test=40".
+        seed: Of the random order.
+        overwrite: Replace the parts that are at `out`.
+
     Raises:
         BuildRefusedError: Something is at `out` that may not be replaced.
         InvalidSettingError: More records are asked for than there are.
         LibraryError, ReplayError: The library cannot be split: damaged, without digests, too small, not replayable.
     """
-    library = ScenarioLibrary(source)
+    sizes, seed, overwrite = as_parts("parts", parts), as_whole_number("seed", seed), as_flag("overwrite", overwrite)
+    place, inputs = as_path("out", out), [library_path("library", source)]
+    target = require_place(place, overwrite, inputs, require_parts_replaceable)
+    library = opened(source)
     entries = entries_of(library)
-    dealt = assign(library, entries, parts.shares(len(library)), seed)
-    by_part = {name: [entry for entry in entries if dealt[entry.row.seed] == name] for name in (*parts.sizes, LEFT_OUT)}
-    _require_records({name: by_part[name] for name in parts.sizes}, library)
-    target = resolved_target(out)
-    with claimed(target):
-        require_absent(target, overwrite)
-        for place in target.iterdir() if target.is_dir() else [target]:
-            require_replaceable(place)
-        with emptied(beside(target, "new")) as folder:
-            for name in parts.sizes:
-                (folder / name).mkdir()
-                write_derived(folder / name, by_part[name], [library], {"command": "split", "part": name, "seed": seed})
-                sync_directory(folder / name)
-            publish(folder, target)
-    reports = [_report(target / name, by_part[name]) for name in parts.sizes]
+    dealt = assign(library, entries, sizes.shares(len(library)), seed)
+    by_part = {name: [entry for entry in entries if dealt[entry.row.seed] == name] for name in (*sizes.sizes, LEFT_OUT)}
+    _require_records({name: by_part[name] for name in sizes.sizes}, library)
+    with new_library(place, overwrite, inputs, require_parts_replaceable) as folder:
+        for name in sizes.sizes:
+            (folder / name).mkdir()
+            write_derived(folder / name, by_part[name], [library], {"command": "split", "part": name, "seed": seed})
+            sync_directory(folder / name)
+    reports = [_report(target / name, by_part[name]) for name in sizes.sizes]
     return [*reports, _report(None, by_part[LEFT_OUT])] if by_part[LEFT_OUT] else reports
 
 

@@ -8,7 +8,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from scenario_lib.errors import LibraryError
-from scenario_lib.library.files import replacing
+from scenario_lib.feeders.regular_files import open_regular
+from scenario_lib.library.files import replacing, unreadable
 
 _ROW_GROUP_ROWS = 65_536
 
@@ -34,15 +35,24 @@ def read_table(path: Path, schema: pa.Schema, stream: BinaryIO | None = None) ->
     Raises:
         LibraryError: Missing, damaged, of another schema, or one that is far larger in memory than on disk.
     """
+    if stream is None:
+        with _opened(path) as opened:
+            return read_table(path, schema, opened)
     try:
-        file = pq.ParquetFile(path if stream is None else stream)
+        file = pq.ParquetFile(stream)
         fault = _fault(file, schema, path.stat().st_size)
         return _read(path, schema, stream) if fault is None else _refuse(path, fault)
     except LibraryError:
         raise
     except (OSError, ValueError, LookupError, pa.ArrowException) as error:  # names that are not UTF-8 are ValueErrors
-        text = " ".join(str(error).split())
-        raise LibraryError(f"{path}: cannot be read ({text}); the library is damaged") from None
+        raise unreadable(path, error) from None
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return open_regular(path)
+    except OSError as error:
+        raise unreadable(path, error) from None
 
 
 def _fault(file: pq.ParquetFile, schema: pa.Schema, size: int) -> str | None:
@@ -59,10 +69,10 @@ def _fault(file: pq.ParquetFile, schema: pa.Schema, size: int) -> str | None:
     return None
 
 
-def _read(path: Path, schema: pa.Schema, stream: BinaryIO | None) -> pa.Table:
+def _read(path: Path, schema: pa.Schema, stream: BinaryIO) -> pa.Table:
     """The table, by way of dictionaries: a text that repeats is expanded only when its size is known."""
     texts = [field.name for field in schema if field.type == pa.string()]
-    table = pq.read_table(path if stream is None else stream, use_threads=False, read_dictionary=texts)
+    table = pq.read_table(stream, use_threads=False, read_dictionary=texts)
     expanded = sum(_text_bytes(chunk) for name in texts for chunk in table.column(name).chunks)
     if expanded > _MOST_TEXT_PER_BYTE * path.stat().st_size:
         _refuse(path, f"holds {expanded} bytes of repeated text; the library is damaged")

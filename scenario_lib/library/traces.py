@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenario_lib.errors import LibraryError
-from scenario_lib.library.files import replacing
+from scenario_lib.feeders.regular_files import open_regular
+from scenario_lib.library.files import replacing, unreadable
 
 Array = NDArray[np.float64]
 
@@ -112,11 +113,13 @@ class TraceFile:
         except KeyError:
             raise LibraryError(f"{self.path}: no trace {name}; the library is damaged, build it again") from None
         except Exception as error:  # noqa: BLE001 - zipfile, its decompressors and numpy raise what they like
+            if isinstance(error, OSError):
+                raise unreadable(self.path, error) from None
             text = " ".join(str(error).split())
             raise LibraryError(f"{self.path}: trace {name} cannot be read ({text}); the library is damaged") from None
 
     def _open(self) -> zipfile.ZipFile:
-        stream = self.path.open("rb")
+        stream = open_regular(self.path)
         if self._expected is not None and _identity(os.fstat(stream.fileno())) != self._expected:
             stream.close()
             raise LibraryError(f"{self.path}: the library changed since it was opened; open it again")

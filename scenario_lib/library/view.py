@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import overload
 
 import numpy as np
@@ -96,6 +97,11 @@ class LibraryView:
         self._probabilities = None if weight is None else _probabilities([weight(r) for r in self.scenarios])
 
     @property
+    def path(self) -> Path:
+        """Where the whole library is."""
+        return self._library.path
+
+    @property
     def recipes(self) -> dict[str, Recipe]:
         """Recipes of the whole library."""
         return self._library.recipes
@@ -112,10 +118,9 @@ class LibraryView:
     def __repr__(self) -> str:
         return f"LibraryView({len(self)} of {self._library!r})"
 
-    def sample(self, rng: np.random.Generator | None = None) -> ScenarioRecord:
-        """A record, with its weight; None draws from the operating system, and cannot be repeated."""
-        generator = np.random.default_rng() if rng is None else rng
-        return self.scenarios[int(generator.choice(len(self), p=self._probabilities))]
+    def sample(self, rng: np.random.Generator | int | None = None) -> ScenarioRecord:
+        """A record, with its weight; see `ScenarioLibrary.sample`."""
+        return self.scenarios[int(np.random.default_rng(rng).choice(len(self), p=self._probabilities))]
 
     def record_for(self, seed: int) -> ScenarioRecord:
         """The record of a seed; see `ScenarioLibrary.record_for`. Records outside the restriction are found too."""

@@ -5,9 +5,12 @@ penalty trace, which trainers are rewarded against.
 """
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from scenario_lib.errors import InvalidSettingError
 
 Array = NDArray[np.float64]
 
@@ -31,14 +34,18 @@ class VoltageMeasures:
     worst_v_max_pu: float
 
 
-def measure_voltages(voltages_pu: Array, v_min_pu: float, v_max_pu: float, dt_s: float = 1.0) -> VoltageMeasures:
+def measure_voltages(voltages_pu: ArrayLike, v_min_pu: float, v_max_pu: float, dt_s: float = 1.0) -> VoltageMeasures:
     """Measures of a rollout.
 
     Args:
         voltages_pu: Shape (T, N).
         v_min_pu, v_max_pu: Band outside which a bus-phase is in violation.
         dt_s: Length of a step (s).
+
+    Raises:
+        InvalidSettingError: Voltages of another shape, none, or limits that leave no band.
     """
+    voltages_pu = _voltages(voltages_pu, v_min_pu, v_max_pu)
     under = np.maximum(v_min_pu - voltages_pu, 0.0)
     over = np.maximum(voltages_pu - v_max_pu, 0.0)
     outside = np.sum(under + over, axis=1)
@@ -52,8 +59,27 @@ def measure_voltages(voltages_pu: Array, v_min_pu: float, v_max_pu: float, dt_s:
     )
 
 
-def penalty_trace(voltages_pu: Array, v_min_pu: float, v_max_pu: float) -> Array:
-    """Sum over bus-phases of the squared violation (pu^2) at every step, shape (T,)."""
+def penalty_trace(voltages_pu: ArrayLike, v_min_pu: float, v_max_pu: float) -> Array:
+    """Sum over bus-phases of the squared violation (pu^2) at every step, shape (T,); see `measure_voltages`."""
+    voltages_pu = _voltages(voltages_pu, v_min_pu, v_max_pu)
     under = np.maximum(v_min_pu - voltages_pu, 0.0)
     over = np.maximum(voltages_pu - v_max_pu, 0.0)
     return np.asarray(np.sum(under**2 + over**2, axis=1))
+
+
+def _voltages(voltages_pu: ArrayLike, v_min_pu: float, v_max_pu: float) -> Array:
+    try:
+        voltages = np.asarray(voltages_pu, float)
+    except (TypeError, ValueError):
+        raise InvalidSettingError(
+            f"voltages_pu is of type {type(voltages_pu).__name__}; expected numbers of shape (seconds, bus-phases), "
+            f"such as a rollout's voltages_pu"
+        ) from None
+    if voltages.ndim != 2 or not voltages.size:
+        raise InvalidSettingError(f"voltages_pu has shape {voltages.shape}; expected (seconds, bus-phases), none of 0")
+    for name, limit in (("v_min_pu", v_min_pu), ("v_max_pu", v_max_pu)):
+        if not isinstance(limit, Real):
+            raise InvalidSettingError(f"{name} is {limit!r}; expected a number")
+    if not v_min_pu < v_max_pu:
+        raise InvalidSettingError(f"v_max_pu is {v_max_pu!r}; expected more than v_min_pu ({v_min_pu!r})")
+    return voltages

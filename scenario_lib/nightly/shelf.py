@@ -13,16 +13,17 @@ import logging
 import os
 import shutil
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from scenario_lib.errors import BuildRefusedError, NightBusyError
+from scenario_lib.library.file_lock import exclusive
 from scenario_lib.library.files import write_json
+from scenario_lib.library.ownership import is_library_file, require_leftover, require_replaceable
 from scenario_lib.library.publish import sync, sync_directory
+from scenario_lib.screening.journal import is_journal_file
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +99,7 @@ class Shelf:
     def prune(self, keep: int, spare: Collection[date] = ()) -> None:
         """Remove all but the newest, and never those that are spared."""
         for night in self.nights()[keep:]:
-            if night not in spare:
+            if night not in spare and _is_removable(self.library(night)):
                 _discard(self.library(night))
                 self.report(night).unlink(missing_ok=True)
 
@@ -106,7 +107,8 @@ class Shelf:
         """Finish removals that were interrupted."""
         for leftover in self.folder.glob(f"{_TRASH}*"):
             if night_named(leftover.name.removeprefix(_TRASH)):
-                _remove(leftover)
+                require_leftover(leftover)
+                shutil.rmtree(leftover)
 
 
 def _night_of(path: Path) -> date | None:
@@ -133,24 +135,28 @@ class NightFolders:
         Raises:
             NightBusyError: Another run holds it.
         """
-        self.root.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.root / ".nightly.lock", timeout=0)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise NightBusyError(f"{self.root}: another nightly run is under way; this one did nothing") from None
-        try:
+        with ExitStack() as held:
+            try:
+                held.enter_context(exclusive(self.root / ".nightly.lock"))
+            except BlockingIOError:
+                raise NightBusyError(f"{self.root}: another nightly run is under way; this one did nothing") from None
             yield
-        finally:
-            lock.release()
 
     def work(self, night: date) -> Path:
-        """The directory of a night's build; what is there of the same night stays, other nights are removed."""
+        """The directory of a night's build; what is there of the same night stays, other nights are removed.
+
+        Raises:
+            BuildRefusedError: Something that is not ours is where this would be removed or replaced.
+        """
+        require_replaceable(self.failed.library(night))
         wanted = self._work / night.isoformat()
         wanted.mkdir(parents=True, exist_ok=True)
-        for other in self._work.iterdir():
-            if other != wanted and night_named(other.name):
-                _remove(other)
+        builds = [path for path in self._work.iterdir() if night_named(path.name)]
+        for build in builds:
+            require_leftover(build, _is_work)
+        for build in builds:
+            if build != wanted:
+                shutil.rmtree(build)
         for shelf in (self.good, self.failed):
             shelf.sweep()
         return wanted
@@ -202,18 +208,27 @@ class NightFolders:
         sync(self.root)
 
 
+def _is_work(name: str) -> bool:
+    """Whether a night's build has a file of that name."""
+    return is_library_file(name) or is_journal_file(name) or name == ".library.lock"
+
+
+def _is_removable(library: Path) -> bool:
+    """Whether a night is nothing but a library; one with notes in it stays."""
+    try:
+        require_replaceable(library)
+    except BuildRefusedError as refused:
+        logger.warning("not removed: %s", refused)
+        return False
+    return True
+
+
 def _discard(folder: Path) -> None:
     """Remove a directory so that nobody sees half of it."""
-    if os.path.lexists(folder):
+    require_replaceable(folder)
+    if folder.exists():
         trash = folder.with_name(f"{_TRASH}{folder.name}")
-        _remove(trash)
+        require_leftover(trash)
+        shutil.rmtree(trash, ignore_errors=True)
         folder.rename(trash)
-        _remove(trash)
-
-
-def _remove(path: Path) -> None:
-    """Remove a directory, or a link to one but not what it names."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+        shutil.rmtree(trash)

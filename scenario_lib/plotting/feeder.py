@@ -1,14 +1,17 @@
 """A feeder on its bus coordinates: branches, zones, what stands where, and voltages if there are any."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
+from scenario_lib.feeders.arguments import instance_of
+from scenario_lib.feeders.catalogue import as_experiment
 from scenario_lib.feeders.experiment import Experiment
-from scenario_lib.feeders.feeder import Feeder, Limits
+from scenario_lib.feeders.feeder import Feeder, Limits, as_limits
 from scenario_lib.plotting.figures import new_figure
 from scenario_lib.plotting.style import BLACK, GREY, house_style, series_look
 from scenario_lib.scenario.curves import Array
@@ -24,22 +27,31 @@ _MAP_POINTS = (400.0, 230.0)
 
 @house_style()
 def plot_feeder(
-    feeder: Feeder | Experiment, voltages: Mapping[str, float] | None = None, limits: Limits | None = None
+    feeder: Feeder | Experiment | str | Path,
+    voltages: Mapping[str, float] | None = None,
+    limits: Limits | tuple[float, float] | None = None,
 ) -> Figure:
     """A feeder on its bus coordinates.
 
     Args:
-        feeder: A feeder, or an experiment, whose sites, PV systems and loads are then marked.
+        feeder: A feeder, or an experiment (also as `load_experiment` takes it), whose sites, PV systems and loads are
+            then marked.
         voltages: Voltage (pu) of each bus to colour, such as `worst_voltages` of a rollout; without it, buses have
             the colours of their zones.
         limits: Voltage band; None means that of the experiment, or ANSI C84.1 Range A. Buses outside it get a ring.
 
     Raises:
+        InvalidSettingError: An argument of another type.
         MissingDataError: Neither the file beside the circuit nor the circuit says where buses are.
     """
-    experiment = feeder if isinstance(feeder, Experiment) else None
-    plain = feeder.feeder if isinstance(feeder, Experiment) else feeder
-    band = limits or (experiment.limits if experiment else Limits())
+    if isinstance(feeder, Feeder):
+        experiment, plain = None, feeder
+    else:
+        experiment = as_experiment("feeder", feeder)
+        plain = experiment.feeder
+    instance_of(Mapping, hint=" of buses to voltages (pu)")("voltages", {} if voltages is None else voltages)
+    own = Limits() if experiment is None else experiment.limits
+    band = as_limits("limits", own if limits is None else limits)
     topology = read_topology(plain)
     figure = new_figure(_HEIGHT_INCHES)
     axes = figure.add_subplot()

@@ -5,7 +5,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from scenario_lib.feeders.feeder import Limits
+from scenario_lib.feeders.arguments import instance_of
+from scenario_lib.feeders.feeder import Limits, as_limits
 from scenario_lib.plotting.hour import (
     KW_PER_W,
     draw_batch_row,
@@ -21,18 +22,26 @@ from scenario_lib.simulation.rollout import Rollout
 
 @house_style()
 def plot_rollout(
-    rollout: Rollout, limits: Limits | None = None, zones: Mapping[str, Sequence[str]] | None = None
+    rollout: Rollout,
+    limits: Limits | tuple[float, float] | None = None,
+    zones: Mapping[str, Sequence[str]] | None = None,
 ) -> Figure:
     """Voltage envelope, batch sizes and power of one rollout.
 
     Args:
         rollout: As `run_rollout` returns it.
-        limits: Voltage band to show; None means ANSI C84.1 Range A.
+        limits: Voltage band to show, also as (0.95, 1.05); None means ANSI C84.1 Range A.
         zones: Zone to its buses, such as a feeder's `zones`; one voltage panel for each.
+
+    Raises:
+        InvalidSettingError: An argument of another type.
     """
-    columns = zone_columns(rollout, zones or {})
+    instance_of(Rollout, hint=" as run_rollout returns it")("rollout", rollout)
+    limits = as_limits("limits", Limits() if limits is None else limits)
+    zones = instance_of(Mapping, hint=" of zones to their buses")("zones", {} if zones is None else zones)
+    columns = zone_columns(rollout, zones)
     figure, rows = figure_with_rows(len(columns), legends=(len(rollout.model_labels), len(rollout.site_names)))
-    draw_voltages(rows[:-2], [rollout], columns, limits or Limits())
+    draw_voltages(rows[:-2], [rollout], columns, limits)
     draw_batch_row(rows[-2][0], rollout)
     _draw_site_power(rows[-1][0], rollout)
     finish_hour(rows, len(rollout.voltages_pu), None)

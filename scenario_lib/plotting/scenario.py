@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from scenario_lib.feeders.experiment import DURATION_S
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.loader import AnyLibrary
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.plotting.hour import (
     KW_PER_W,
@@ -26,13 +26,17 @@ from scenario_lib.simulation.power_shares import power_shares
 
 
 def plot_scenario(
-    library: ScenarioLibrary, record: ScenarioRecord, *, specs_dir: Path | None = None, system: str | None = None
+    library: AnyLibrary,
+    record: ScenarioRecord | int,
+    *,
+    specs_dir: str | Path | None = None,
+    system: str | Path | None = None,
 ) -> Figure:
     """A record's hour without control and under OFO; plays both rollouts again. See `plot_played` for what is drawn.
 
     Args:
-        library: Where the record is from.
-        record: The record.
+        library: Where the record is from: its path, or the opened one.
+        record: The record, or its index.
         specs_dir: Spec cache to play on; None means the shipped one.
         system: Experiment file, for a library on a feeder of the user's own.
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scenario_lib.errors import DataFileError, MissingDataError
+from scenario_lib.feeders.regular_files import open_regular
 from scenario_lib.scenario.curves import Array
 
 SCENARIOS, SUMMARY = "scenarios.parquet", "summary.parquet"
@@ -77,7 +78,8 @@ def _rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
     if not path.is_file():
         raise MissingDataError(f"{path}: no such file; give the directory that 'scenario-lib evaluate --out' wrote")
     try:
-        rows: list[dict[str, Any]] = pq.read_table(path, columns=list(columns), use_threads=False).to_pylist()
+        with open_regular(path) as stream:
+            rows: list[dict[str, Any]] = pq.read_table(stream, columns=list(columns), use_threads=False).to_pylist()
     except (OSError, pa.ArrowException) as error:
         raise DataFileError(f"{path}: cannot be read ({error}); evaluate again") from None
     missing = [name for name in columns if not rows or name not in rows[0]]

@@ -106,7 +106,7 @@ class ScenarioParams:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Scenario:
     """One simulated hour on one feeder, a pure function of (experiment, settings, seed).
 
@@ -123,6 +123,13 @@ class Scenario:
     tvl: tuple[ScenarioPower, ...]
     params: ScenarioParams
     origin: str = field(default=DRAWN, compare=False)
+
+    def __repr__(self) -> str:
+        job = "no training job" if self.training_run is None else "a training job"
+        return (
+            f"Scenario(seed={self.seed}, {self.origin}: sites {', '.join(self.dc_sites)}; {len(self.pv_systems)} PV "
+            f"systems x {self.params.pv_scale:.3g}, {len(self.tvl)} loads x {self.params.load_scale:.3g}, {job})"
+        )
 
     @property
     def dc_sites(self) -> dict[str, Site]:

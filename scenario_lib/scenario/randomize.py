@@ -4,12 +4,17 @@ The order of draws is what a seed means: libraries name scenarios by seed, so a 
 Steps: overlay, ramps with site seeds, scales with shape of time, load profile, PV profiles, initial batch sizes.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
+from scenario_lib.feeders.arguments import as_whole_number, built_as
 from scenario_lib.feeders.bus_power import BusPower
+from scenario_lib.feeders.catalogue import as_experiment
 from scenario_lib.feeders.checks import require_count
 from scenario_lib.feeders.experiment import DURATION_S, INITIAL_BATCH_CHOICES, Experiment, TrainingJob
 from scenario_lib.feeders.sites import Site
@@ -34,19 +39,23 @@ class TimeShape:
     warp: float = 1.0
 
 
-def randomize_scenario(seed: int, *, experiment: Experiment, settings: RandomizationSettings | None = None) -> Scenario:
+def randomize_scenario(
+    seed: int, *, experiment: Experiment | str | Path, settings: RandomizationSettings | Mapping[str, Any] | None = None
+) -> Scenario:
     """The scenario that `seed` means on this experiment under these settings.
 
     Args:
         seed: At least 0; the only source of randomness.
-        experiment: What is varied; its training job, if any, is the base of the overlay.
-        settings: How it is varied; None means the defaults.
+        experiment: What is varied, or what `load_experiment` takes; its training job, if any, is the base of the
+            overlay.
+        settings: How it is varied, as such or as a mapping of its fields; None means the defaults.
 
     Raises:
-        InvalidSettingError: The seed is not a whole number of at least 0.
+        InvalidSettingError: The seed is not a whole number of at least 0, or an argument is of another type.
     """
+    seed, experiment = as_whole_number("seed", seed), as_experiment("experiment", experiment)
     require_count("seed", seed, 0)
-    settings = settings or RandomizationSettings()
+    settings = built_as(RandomizationSettings)("settings", {} if settings is None else settings)
     rng = np.random.default_rng(seed)
     overlay = None if experiment.overlay is None else _draw_overlay(experiment.overlay, settings, rng)
     sites = draw_sites(experiment, settings, None if overlay is None else overlay.job, rng)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from scenario_lib.errors import InvalidSettingError
+from scenario_lib.feeders.arguments import instance_of
 from scenario_lib.feeders.checks import refuse, require_at_least, require_between, require_count
 from scenario_lib.feeders.experiment import DURATION_S
 from scenario_lib.scenario.shapes import LOAD_SHAPES, PV_SHAPES
@@ -132,7 +133,7 @@ class RandomizationSettings:
         Raises:
             InvalidSettingError: An unknown name, or a value that is not allowed.
         """
-        given = dict(flat)
+        given = dict(instance_of(Mapping, hint=" of openg2g's names")("settings", flat))
         values: dict[str, Any] = {}
         for field in fields(cls):
             if isinstance(field.default, Range):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from scenario_lib.execution.cluster import require_usable
 from scenario_lib.execution.tasks import Outcome, RunOptions, run_tasks
+from scenario_lib.feeders.arguments import instance_of, refused
 from scenario_lib.library.publish import publish
 from scenario_lib.library.traces import Array
 from scenario_lib.library.versions import distributions
@@ -33,7 +34,7 @@ __all__ = ["BuildResult", "Progress", "ProgressHook", "build_library", "build_st
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class BuildResult:
     """What a build did.
 
@@ -49,6 +50,9 @@ class BuildResult:
     kept_existing: bool
     notice: str | None
     log: BuildLog
+
+    def __repr__(self) -> str:
+        return f"BuildResult({str(self.path)!r}: {len(self.accepted)} accepted of {len(self.chosen)} candidates)"
 
     @property
     def chosen(self) -> list[Chosen]:
@@ -77,7 +81,16 @@ class BuildResult:
 def build_library(
     plan: MeasurePlan, request: CandidateRequest, options: BuildOptions, on_progress: ProgressHook = lambda _: None
 ) -> BuildResult:
-    """Build and publish a library of one recipe; see `build_strata`."""
+    """Build and publish a library of one recipe; see `build_strata`.
+
+    Raises:
+        InvalidSettingError: An argument of another type; nothing was started.
+    """
+    instance_of(MeasurePlan)("plan", plan)
+    instance_of(CandidateRequest)("request", request)
+    instance_of(BuildOptions)("options", options)
+    if not callable(on_progress):
+        raise refused("on_progress", on_progress, "a function of the progress")
     return build_strata((plan_stratum(plan, request),), options, on_progress)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from scenario_lib.errors import LibraryError
 from scenario_lib.feeders.canonical import canonical_json, file_digest, first_difference
+from scenario_lib.feeders.regular_files import read_bytes
 from scenario_lib.library.candidates import read_candidates
 from scenario_lib.library.config import CONFIG_BANDS, config_of
 from scenario_lib.library.files import CANDIDATES, DIGESTS, FORMAT_VERSION, METADATA, json_lines
@@ -28,7 +29,7 @@ def damaged_files(library: ScenarioLibrary) -> dict[str, str]:
     damaged = {name: text for name in files if (text := _damage(library.path / name, digests.get(name)))}
     # No digest covers the digests; but they can be written in one way only.
     written = "".join(json_lines({"format_version": FORMAT_VERSION, "sha256": digests}))
-    if (library.path / DIGESTS).read_bytes() != written.encode():
+    if read_bytes(library.path / DIGESTS) != written.encode():
         damaged[DIGESTS] = f"{library.path / DIGESTS}: is not the file that was written"
     return damaged
 

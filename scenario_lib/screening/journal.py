@@ -8,6 +8,7 @@ line has their digests; a torn last line, or traces unlike their digest, are as 
 import io
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -20,11 +21,20 @@ from scenario_lib.errors import BuildRefusedError, LibraryError
 from scenario_lib.feeders.canonical import canonical_json, first_difference
 from scenario_lib.feeders.checks import STRICT
 from scenario_lib.feeders.parsing import parse_as
+from scenario_lib.feeders.regular_files import open_regular, read_bytes
 from scenario_lib.library.files import parse_json, read_json, replacing, write_json, writing
+from scenario_lib.library.ownership import finished_name
 from scenario_lib.library.traces import Array, trace_digest
 from scenario_lib.screening.measure import Candidate, Measured
 
 _PLAN, _LINES, _TRACES = "plan.json", "journal.jsonl", "traces"
+_TRACE_FILE = re.compile(r"\d+\.npy")
+
+
+def is_journal_file(name: str) -> bool:
+    """Whether a journal has a file of that name, whole or half written."""
+    name = finished_name(name)
+    return name in (_PLAN, _LINES) or _TRACE_FILE.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +106,8 @@ class Journal:
 
     def traces(self, seed: int) -> tuple[Array, Array]:
         """The (baseline, OFO) penalty traces of one candidate."""
-        baseline, ofo = np.load(self._trace_path(seed), allow_pickle=False)
+        with open_regular(self._trace_path(seed)) as stream:
+            baseline, ofo = np.load(stream, allow_pickle=False)
         return baseline, ofo
 
     def discard(self) -> None:
@@ -110,7 +121,7 @@ class Journal:
         path = self.folder / _LINES
         if not path.exists():
             return
-        content = path.read_bytes()
+        content = read_bytes(path)
         whole = content[: content.rfind(b"\n") + 1]
         if whole != content:
             with path.open("r+b") as stream:
@@ -120,7 +131,7 @@ class Journal:
         path = self.folder / _LINES
         if not path.exists():
             return
-        for number, text in enumerate(path.read_bytes().splitlines(), start=1):
+        for number, text in enumerate(read_bytes(path).splitlines(), start=1):
             try:
                 yield parse_as(JournalLine, parse_json(text.decode()), f"{path}: line {number}")
             except (ValueError, RecursionError) as error:

@@ -12,7 +12,9 @@ import numpy as np
 
 from scenario_lib.errors import PowerFlowError
 from scenario_lib.execution.tasks import one_line
-from scenario_lib.feeders.checks import STRICT
+from scenario_lib.feeders.arguments import as_flag, as_path, as_text, built_as, convert_fields, optional, tuple_of
+from scenario_lib.feeders.catalogue import as_experiment
+from scenario_lib.feeders.checks import STRICT, refuse
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.library.traces import Array
 from scenario_lib.metrics.voltage import VoltageMeasures
@@ -23,7 +25,7 @@ from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening.criteria import KINDS, Reason, ScreeningCriteria, judge, judge_baseline
 from scenario_lib.screening.tuning import as_screened
 from scenario_lib.simulation.assets import load_assets
-from scenario_lib.simulation.engines import Engine, Simulated, simulator
+from scenario_lib.simulation.engines import Engine, Simulated, as_engine, simulator
 from scenario_lib.simulation.rollout import Rollout
 
 _SETTLING_S = 10
@@ -35,9 +37,11 @@ class MeasurePlan:
     """What all candidates of a build share.
 
     Attributes:
+        experiment: An experiment, or what `load_experiment` takes.
+        settings, criteria: As such, or a mapping of their fields.
         specs_dir: Spec cache in openg2g's layout; None means the shipped one.
         full_table: Simulate OFO also for candidates that the baseline rules out.
-        engine: What rollouts run on.
+        engine: What rollouts run on; also its label, such as "reference".
         kinds: Kinds of violation that may be accepted; others need no OFO rollout.
     """
 
@@ -48,6 +52,14 @@ class MeasurePlan:
     full_table: bool = False
     engine: Engine = Engine()
     kinds: tuple[str, ...] = KINDS
+
+    def __post_init__(self) -> None:
+        convert_fields(self, experiment=as_experiment, settings=built_as(RandomizationSettings), engine=as_engine)
+        convert_fields(self, criteria=built_as(ScreeningCriteria), specs_dir=optional(as_path), full_table=as_flag)
+        convert_fields(self, kinds=tuple_of(as_text))
+        for kind in self.kinds:
+            if kind not in KINDS:
+                raise refuse("kinds", kind, f"among {', '.join(KINDS)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """A recipe file: everything a build needs to be told, as TOML, before command-line options change it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -116,6 +116,7 @@ def with_setting(tables: Tables, name: str, value: Any) -> Tables:
     Raises:
         InvalidSettingError: Neither has a setting of that name.
     """
+    require_setting(name)
     for table, known in (
         ("randomization", RandomizationSettings().to_openg2g()),
         ("screening", ScreeningCriteria().to_dict()),
@@ -125,8 +126,23 @@ def with_setting(tables: Tables, name: str, value: Any) -> Tables:
             if "strata" in tables:
                 changed["strata"] = [_without(own, table, name) for own in tables["strata"]]
             return changed
-    known_names = [*RandomizationSettings().to_openg2g(), *ScreeningCriteria().to_dict()]
-    raise InvalidSettingError(f"setting {name!r} is not known; expected one of {', '.join(known_names)}")
+    return tables
+
+
+def require_setting(name: str) -> None:
+    """Refuse a name that neither the randomisation nor the screening has.
+
+    Raises:
+        InvalidSettingError: Saying where what it names is given, or which names there are.
+    """
+    known = [*RandomizationSettings().to_openg2g(), *ScreeningCriteria().to_dict()]
+    if name in (each.name for each in fields(CandidateRequest)):
+        raise InvalidSettingError(
+            f"setting {name!r} is none of the draws or thresholds, but says which candidates are tried: give it in the "
+            f"recipe file, such as candidates = {{ quota = {{ under = 20 }}, max_candidates = 400 }}"
+        )
+    if name not in known:
+        raise InvalidSettingError(f"setting {name!r} is not known; expected one of {', '.join(known)}")
 
 
 def _without(own: Tables, table: str, name: str) -> Tables:

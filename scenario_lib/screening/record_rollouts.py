@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from scenario_lib.feeders.arguments import as_system, optional
 from scenario_lib.feeders.experiment import Experiment
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.loader import AnyLibrary, opened
 from scenario_lib.library.recipe import located_experiment
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.scenario.model import Scenario
@@ -16,7 +17,7 @@ from scenario_lib.simulation.engines import COMPILED, REFERENCE, Engine, engine_
 from scenario_lib.simulation.rollout import Rollout
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RecordRollouts:
     """A record's scenario, played without control and under OFO.
 
@@ -34,15 +35,21 @@ class RecordRollouts:
     engine: str
     largest_difference_pu2: float
 
+    def __repr__(self) -> str:
+        return f"RecordRollouts(seed {self.record.seed} on {self.experiment.name}, engine {self.engine})"
+
 
 def play_record(
-    library: ScenarioLibrary, record: ScenarioRecord, specs_dir: Path | None = None, system: str | None = None
+    library: AnyLibrary,
+    record: ScenarioRecord | int,
+    specs_dir: str | Path | None = None,
+    system: str | Path | None = None,
 ) -> RecordRollouts:
     """Play a record again, on the compiled engine unless that does not model the feeder.
 
     Args:
-        library: Where the record is from.
-        record: The record.
+        library: Where the record is from: its path, or the opened one.
+        record: The record, or its index.
         specs_dir: Spec cache to play on; None means the shipped one.
         system: Experiment file, for a library on a feeder of the user's own.
 
@@ -51,6 +58,8 @@ def play_record(
         ReplayError: The scenario that is drawn now is not the one that was screened.
         PowerFlowError: The power flow does not converge.
     """
+    library = opened(library)
+    record, system = library.own_record(record), optional(as_system)("system", system)
     experiment = located_experiment(library.recipe_of(record), system)
     assets = load_assets(experiment, specs_dir)
     scenario = library.materialize(record)

@@ -11,6 +11,16 @@ from pathlib import Path
 import numpy as np
 
 from scenario_lib.execution.tasks import ERROR, RunOptions, run_tasks
+from scenario_lib.feeders.arguments import (
+    as_flag,
+    as_path,
+    as_system,
+    as_whole_number,
+    built_as,
+    convert_fields,
+    optional,
+)
+from scenario_lib.feeders.checks import require_count
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.recipe import located_experiment, source_experiment
@@ -29,6 +39,7 @@ from scenario_lib.simulation.engines import (
     REFERENCE,
     Engine,
     Simulated,
+    as_engine,
     engine_from_label,
     prepare,
     simulator,
@@ -48,7 +59,7 @@ class ReplayOptions:
         records: How many records, spread over the library; 0 for none, None for all.
         specs_dir: Spec cache to replay on; None means the shipped one.
         system: Experiment file, for a library on a feeder of the user's own.
-        engine: Engine to replay on; None means the one that screened each record.
+        engine: Engine to replay on, or its label; None means the one that screened each record.
         from_numbers: Make scenarios of their stored numbers instead of drawing them.
         flips: How much may differ on the other engine because of a decision on a rounding boundary.
     """
@@ -60,6 +71,12 @@ class ReplayOptions:
     run: RunOptions = RunOptions()
     from_numbers: bool = False
     flips: FlipLimits = NO_LIMITS
+
+    def __post_init__(self) -> None:
+        convert_fields(self, records=optional(as_whole_number), specs_dir=optional(as_path), system=optional(as_system))
+        convert_fields(self, engine=optional(as_engine), run=built_as(RunOptions), from_numbers=as_flag)
+        if self.records is not None:
+            require_count("records", self.records, 0)
 
 
 @dataclass(frozen=True, slots=True)

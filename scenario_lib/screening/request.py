@@ -6,6 +6,16 @@ from typing import ClassVar
 
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.execution.options import Cluster
+from scenario_lib.feeders.arguments import (
+    as_flag,
+    as_path,
+    as_whole_number,
+    built_as,
+    convert_fields,
+    instance_of,
+    optional,
+    tuple_of,
+)
 from scenario_lib.feeders.checks import STRICT, refuse, require_count, require_distinct, require_positive
 from scenario_lib.screening.criteria import KINDS
 from scenario_lib.screening.seeds import LARGEST_SEED, Seeds, numbered
@@ -31,6 +41,7 @@ class Quota:
     mixed: int = 0
 
     def __post_init__(self) -> None:
+        convert_fields(self, under=as_whole_number, over=as_whole_number, mixed=as_whole_number)
         for kind, count in self.to_dict().items():
             require_count(f"quota {kind}", count, 0)
         if self.total == 0:
@@ -80,10 +91,10 @@ class CandidateRequest:
     Attributes:
         candidates: Try this many seeds.
         accept: Or: go on in seed order until this many are accepted.
-        quota: Or: until so many of each kind are.
+        quota: Or: until so many of each kind are; a mapping such as {"under": 20} becomes one.
         max_candidates: The brake on `accept` and `quota`.
         seed_start: Candidate i has seed (seed_start + i) * 1000 + 7, openg2g's numbering.
-        seeds: Or: exactly these seeds; they are tried in rising order.
+        seeds: Or: exactly these seeds, in any list; they are tried in rising order.
     """
 
     candidates: int | None = None
@@ -94,6 +105,9 @@ class CandidateRequest:
     quota: Quota | None = None
 
     def __post_init__(self) -> None:
+        whole = optional(as_whole_number)
+        convert_fields(self, candidates=whole, accept=whole, max_candidates=whole, seed_start=as_whole_number)
+        convert_fields(self, seeds=optional(tuple_of(as_whole_number)), quota=optional(built_as(Quota)))
         for name in ("candidates", "accept", "max_candidates"):
             if getattr(self, name) is not None:
                 require_count(name, getattr(self, name), 1)
@@ -174,6 +188,8 @@ class BuildOptions:
     cluster: Cluster | None = None
 
     def __post_init__(self) -> None:
+        convert_fields(self, out=as_path, jobs=as_whole_number, resume=as_flag, overwrite=as_flag)
+        convert_fields(self, cluster=optional(instance_of(Cluster)))
         require_count("jobs", self.jobs, 1)
         if self.timeout_s is not None:
             require_positive("timeout", self.timeout_s)

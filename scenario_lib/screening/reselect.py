@@ -14,7 +14,7 @@ from scenario_lib.errors import BuildRefusedError
 from scenario_lib.feeders.canonical import first_difference
 from scenario_lib.library.contents import read_contents
 from scenario_lib.library.origin import write_origin
-from scenario_lib.library.place import new_library
+from scenario_lib.library.place import new_library, require_place
 from scenario_lib.library.recipe import located_experiment
 from scenario_lib.library.versions import versions
 from scenario_lib.library.writer import write_library
@@ -27,6 +27,7 @@ from scenario_lib.screening.request import BuildOptions
 from scenario_lib.screening.select import Chosen, Selection
 from scenario_lib.screening.stored import needs_ofo
 from scenario_lib.screening.stored_strata import StoredStratum, known_candidates
+from scenario_lib.screening.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +94,26 @@ def select_again(path: Path, stored: list[StoredStratum], out: Path | None, over
         BuildRefusedError: Something is at `out` that may not be replaced.
         ReplayError: A record cannot be drawn again.
     """
+    if out is not None:
+        require_place(out, overwrite, [path])
     screened = [screen_again(part) for part in stored]
     chosen = [choice for part in screened for choice in part.chosen]
     accepted = any(choice.accepted for choice in chosen)
     if out is not None and accepted:
         _write(path, stored, screened, out, overwrite)
+    return selection_report(stored, chosen, out.resolve() if out is not None and accepted else None)
+
+
+def selection_report(stored: list[StoredStratum], chosen: list[Chosen], path: Path | None) -> SelectionReport:
+    """What became of a library's candidates.
+
+    Args:
+        stored: The candidates as they were.
+        chosen: The new verdicts, before or after a run.
+        path: Where the library of them is; None if none was written.
+    """
     return SelectionReport(
-        path=out.resolve() if out is not None and accepted else None,
+        path=path,
         kept=_seeds(chosen, Reason.ACCEPTED),
         lost=tuple(sorted({s for part in stored for s in part.records} - set(_seeds(chosen, Reason.ACCEPTED)))),
         needs_run=_seeds(chosen, Reason.NEEDS_RUN),
@@ -114,7 +128,7 @@ def _seeds(chosen: list[Chosen], reason: Reason) -> tuple[int, ...]:
 def _write(path: Path, stored: list[StoredStratum], screened: list[Screened], out: Path, overwrite: bool) -> None:
     known = known_candidates(stored)
     library = assemble(screened, known.lines, read_contents(path.resolve()).versions)
-    with new_library(out, overwrite) as folder:
+    with new_library(out, overwrite, [path]) as folder:
         write_library(folder, library, (known.traces(record.fields.seed) for record in library.records))
         write_origin(folder, [path.resolve()], {"command": "select"})
 
@@ -135,6 +149,7 @@ def run_selection(
         BuildRefusedError: Versions or data are not those of the library, or the target is taken.
         InvalidSettingError: The feeder does not ship, and no file is given.
     """
+    Workspace(options.out).require_apart(path)
     difference = first_difference(versions(), read_contents(path.resolve()).versions)
     if difference:
         raise BuildRefusedError(

@@ -4,9 +4,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
+from scenario_lib.feeders.arguments import instance_of
 from scenario_lib.library.files import METADATA
 from scenario_lib.library.inputs import RolloutInputs
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.loader import AnyLibrary, ScenarioLibrary, library_path
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.view import spread_records
 from scenario_lib.screening.check_files import check_files, damaged_files
@@ -18,7 +19,7 @@ from scenario_lib.screening.replay import ReplayOptions, check_replays
 __all__ = ["Cause", "Finding", "Grade", "RecordVerdict", "ReplayOptions", "ValidationReport", "validate_library"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ValidationReport:
     """What a validation found.
 
@@ -36,6 +37,9 @@ class ValidationReport:
     verdicts: tuple[RecordVerdict, ...] = ()
     from_numbers: bool = False
 
+    def __repr__(self) -> str:
+        return f"ValidationReport({str(self.path)!r}: {self.grade}; {self.replayed} of {self.records} records replayed)"
+
     @property
     def grade(self) -> Grade:
         """The worst of the findings."""
@@ -47,13 +51,21 @@ class ValidationReport:
         return all_causes(finding for finding in self.findings if finding.grade is not Grade.HELD)
 
 
-def validate_library(path: Path, options: ReplayOptions) -> ValidationReport:
+_DEFAULTS = ReplayOptions()
+
+
+def validate_library(path: AnyLibrary, options: ReplayOptions = _DEFAULTS) -> ValidationReport:
     """Check files, draws and, if asked for, rollouts.
 
+    Args:
+        path: Of the library, or the opened one, which is opened anew: what is verified is what is on disk now.
+
     Raises:
+        InvalidSettingError: Options of another type.
         LibraryError: The library cannot even be opened, or has no numbers to make scenarios of.
     """
-    library = ScenarioLibrary(path, from_numbers=options.from_numbers)
+    instance_of(ReplayOptions)("options", options)
+    library = ScenarioLibrary(library_path("path", path), from_numbers=options.from_numbers)
     findings = _check_without_rollouts(library)
     if not library.contents.digests and options.records is not None:
         text = f"{library.path / METADATA}: has no digests, so only a replay of all records can verify it"

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from scenario_lib.errors import BuildRefusedError, UnwritableFileError
 from scenario_lib.feeders.experiment import DURATION_S
-from scenario_lib.library.place import beside, claimed, require_absent, require_replaceable, resolved_target
-from scenario_lib.screening.journal import Journal
+from scenario_lib.library.ownership import require_apart, require_leftover, require_replaceable
+from scenario_lib.library.place import beside, claimed, require_place, resolved_target
+from scenario_lib.screening.journal import Journal, is_journal_file
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
 
 # A record has two traces of one number a second; a candidate a line or row with its figures and drawn numbers.
@@ -35,15 +36,25 @@ class Workspace:
         """Hold the only right to build at this target; see `library.place.claimed`."""
         return claimed(self.target)
 
+    def require_apart(self, source: Path) -> None:
+        """Refuse to build where a library lies that is read for it.
+
+        Raises:
+            BuildRefusedError: Naming both.
+        """
+        for place in (self.target, self.beside, self.journal.folder, self.finished):
+            require_apart(place, [source])
+
     def require_free(self, options: BuildOptions, requests: Sequence[CandidateRequest]) -> None:
         """Refuse to start over a library or an unfinished build, or on a disk that will probably be too small.
 
         Raises:
             BuildRefusedError: Naming what is there and the option that goes on.
         """
-        require_absent(self.target, options.overwrite)
-        for place in (self.target, self.beside) if self.target.exists() else (self.target,):
-            require_replaceable(place)
+        require_place(self.target, options.overwrite)
+        if self.target.exists():
+            require_replaceable(self.beside)
+        require_leftover(self.journal.folder, is_journal_file)
         if self.journal.exists and not (options.resume or options.overwrite):
             raise BuildRefusedError(
                 f"{self.journal.folder}: an unfinished build is there; continue it with --resume, or discard it with "
@@ -84,6 +95,7 @@ class Workspace:
 
     def empty_finished(self) -> Path:
         """The directory that becomes the target, empty."""
+        require_leftover(self.finished)
         shutil.rmtree(self.finished, ignore_errors=True)
         self.finished.mkdir()
         return self.finished

@@ -15,15 +15,18 @@ from openg2g.datacenter.workloads.inference import InferenceData
 from openg2g.datacenter.workloads.training import TrainingTrace
 
 from scenario_lib.errors import DataFileError, MissingDataError
+from scenario_lib.feeders.arguments import as_path
+from scenario_lib.feeders.catalogue import as_experiment
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.models import ModelSpec
+from scenario_lib.feeders.regular_files import read_bytes, require_regular
 from scenario_lib.simulation.spec_folders import opened_specs
 from scenario_lib.simulation.training_trace import make_training_trace
 
 _DIGESTED_FILES = ("trace.csv", "itl_fit.json", "logistic_fit.json")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Assets:
     """Loaded data of one experiment's models.
 
@@ -37,6 +40,10 @@ class Assets:
     logistic: LogisticModelStore
     training_trace: TrainingTrace
 
+    def __repr__(self) -> str:
+        labels = ", ".join(sorted(self.logistic.power_fits))
+        return f"Assets(models {labels})"
+
 
 def openg2g_spec(spec: ModelSpec) -> InferenceModelSpec:
     """The same model specification as openg2g's type."""
@@ -44,14 +51,19 @@ def openg2g_spec(spec: ModelSpec) -> InferenceModelSpec:
     return InferenceModelSpec(model_label=fields.pop("label"), **fields)
 
 
-def load_assets(experiment: Experiment, specs_dir: str | Path | None = None) -> Assets:
+def load_assets(experiment: Experiment | str | Path, specs_dir: str | Path | None = None) -> Assets:
     """Data of the experiment's models, cached in this process.
+
+    Args:
+        experiment: An experiment, or what `load_experiment` takes.
+        specs_dir: Spec cache in openg2g's layout; None means the shipped one.
 
     Raises:
         MissingDataError: No cache directory, or none for one of the models.
         DataFileError: A file of the cache cannot be read, or lacks a feasible batch size.
     """
-    given = None if specs_dir is None else Path(specs_dir).resolve()
+    experiment = as_experiment("experiment", experiment)
+    given = None if specs_dir is None else as_path("specs_dir", specs_dir).resolve()
     return _load(experiment.models, given, experiment.datacenter.template_duration_s)
 
 
@@ -97,6 +109,8 @@ def _culprit(models: tuple[ModelSpec, ...], folder: Path, duration_s: float) -> 
 
 
 def _require_files(folder: Path, spec: ModelSpec) -> None:
+    for path in (folder / spec.cache_hash()).glob("*"):
+        require_regular(path)
     for name in _DIGESTED_FILES:
         path = folder / spec.cache_hash() / name
         if not path.is_file():
@@ -149,5 +163,5 @@ def assets_digest(models: tuple[ModelSpec, ...], specs_dir: str | Path | None = 
     with opened_specs(models, specs_dir) as folder:
         for path in assets_files(models, folder):
             digest.update(f"{path.relative_to(folder).as_posix()}\n".encode())
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
+            digest.update(hashlib.sha256(read_bytes(path)).digest())
     return digest.hexdigest()

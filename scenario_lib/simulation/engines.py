@@ -7,6 +7,7 @@ engine does not model it refuses by name, and the caller decides whether to take
 from dataclasses import astuple, dataclass
 from typing import Protocol
 
+from scenario_lib.feeders.arguments import refused
 from scenario_lib.feeders.checks import refuse
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.metrics.voltage import Array, VoltageMeasures, measure_voltages, penalty_trace
@@ -55,6 +56,15 @@ def engine_from_label(label: str) -> Engine:
     """
     name, _, tolerance = label.partition("/")
     return Engine(name, tolerance or "opendss")
+
+
+def as_engine(field: str, value: object) -> Engine:
+    """An engine, or its label; see `arguments`."""
+    if isinstance(value, Engine):
+        return value
+    if not isinstance(value, str):
+        raise refused(field, value, f"an Engine, or one of {', '.join(ENGINES)}")
+    return engine_from_label(value)
 
 
 @dataclass(frozen=True, slots=True)

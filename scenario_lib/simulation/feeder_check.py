@@ -1,13 +1,14 @@
 """Does the circuit have what the experiment names? OpenDSS itself would make up a missing bus and carry on."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from opendssdirect import DSSException
 from openg2g.grid.opendss import OpenDSSGrid, dss
 
 from scenario_lib.errors import DataFileError
 from scenario_lib.feeders.experiment import Experiment
-from scenario_lib.simulation.working_directory import working_directory_kept
+from scenario_lib.simulation.opendss import compile_circuit, opendss_held, require_voltage
 
 _THREE_PHASES = {1, 2, 3}
 # Line-to-line kV given for a bus may be rounded, as 4.16 for 4.16 kV or 24.9 for 24.9 kV.
@@ -29,16 +30,26 @@ def feeder_faults(experiment: Experiment) -> list[str]:
     """Everything of the experiment that does not fit its circuit.
 
     Raises:
-        DataFileError: OpenDSS cannot compile the circuit.
+        MissingDataError: A file of the circuit is not there.
+        DataFileError: OpenDSS cannot compile the circuit, or its source gives no voltage.
     """
-    with working_directory_kept():
-        dss.Basic.ClearAll()
+    circuit = Path(experiment.feeder.circuit)
+    with opendss_held():
+        compile_circuit(circuit)
         try:
-            dss.Text.Command(f'Compile "{experiment.feeder.circuit}"')
             dss.Text.Command("MakeBusList")  # a circuit that does not calculate voltage bases has none yet
-            return list(_faults(experiment))
+            faults = list(_faults(experiment))
+            _require_voltage(experiment)  # voltage bases come from voltages, so a dead source looks like many faults
         except DSSException as error:
-            raise DataFileError(f"{experiment.feeder.circuit}: OpenDSS cannot compile it: {error}") from None
+            raise DataFileError(f"{circuit}: OpenDSS cannot compile it: {error}") from None
+    return faults
+
+
+def _require_voltage(experiment: Experiment) -> None:
+    dss.Text.Command(f"Edit Vsource.source pu={experiment.feeder.source_pu}")
+    dss.Text.Command("Set ControlMode=Off")
+    dss.Solution.SolveNoControl()
+    require_voltage(Path(experiment.feeder.circuit))
 
 
 def _faults(experiment: Experiment) -> Iterator[str]:

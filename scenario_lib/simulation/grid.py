@@ -6,12 +6,12 @@ hence the elements are added here, after openg2g's start-up and before the first
 
 import functools
 import math
-import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from openg2g.grid.base import BusVoltages, PhaseVoltages
@@ -22,7 +22,7 @@ from scenario_lib.errors import EngineInUseError, PowerFlowError
 from scenario_lib.feeders.feeder import Feeder
 from scenario_lib.scenario.curves import Array
 from scenario_lib.scenario.model import Scenario, ScenarioPower
-from scenario_lib.simulation.working_directory import working_directory_kept
+from scenario_lib.simulation.opendss import circuits_read, opendss_held, reading, require_voltage
 
 _PHASES = (1, 2, 3)
 _LARGEST_POWER_FACTOR = 0.999999
@@ -53,11 +53,9 @@ class ScenarioGrid(OpenDSSGrid):  # type: ignore[misc]
 
     Raises:
         PowerFlowError: From `start`, `step` and `estimate_sensitivity`, if OpenDSS does not converge.
-        EngineInUseError: From everything after `start`, if another grid has been started in this process since.
+        DataFileError: From `start`, if OpenDSS cannot compile the circuit, or its source gives no voltage.
+        EngineInUseError: From everything after `start`, if another circuit has been compiled in this process since.
     """
-
-    # OpenDSS is one engine per process: whoever compiles a circuit takes it from whoever had it.
-    _engine_owner: "ClassVar[weakref.ref[ScenarioGrid] | None]" = None
 
     def __init__(self, feeder: Feeder, scenario: Scenario, n_steps: int, dt_s: Fraction = Fraction(1)) -> None:
         circuit = Path(feeder.circuit)
@@ -71,49 +69,56 @@ class ScenarioGrid(OpenDSSGrid):  # type: ignore[misc]
         )
         self._attachments = _attachments(scenario, np.arange(n_steps, dtype=np.float64) * float(dt_s))
         self._element_names: list[list[str]] = []
+        self._circuit = circuit
+        self._circuit_number = 0
         self._second: int | None = None
         self._estimating = False
 
     def start(self) -> None:
         """Compile the circuit, solve it once, then add the scenario's elements at 0 kW without another solve."""
         self._second = None
-        ScenarioGrid._engine_owner = weakref.ref(self)
-        with working_directory_kept():
-            super().start()
-        self._element_names = [_add_elements(attachment) for attachment in self._attachments]
-        self._cache_node_map()
-        self._cache_buses_with_phases()
-        self._v_index = self._build_v_index()
-        self._build_vmag_indices()
-        self._build_snapshot_indices()
+        with opendss_held():
+            with reading(self._circuit) as readable:
+                self._case_dir = readable.parent
+                super().start()
+            self._circuit_number = circuits_read()
+            require_voltage(self._circuit)
+            for attachment in self._dc_attachments.values():
+                _join_phases(attachment)
+            self._element_names = [_add_elements(attachment) for attachment in self._attachments]
+            self._cache_node_map()
+            self._cache_buses_with_phases()
+            self._v_index = self._build_v_index()
+            self._build_vmag_indices()
+            self._build_snapshot_indices()
 
     def step(self, clock: Any, power_samples_w: Any, events: Any) -> Any:
         """Set the scenario's powers of this step, then let openg2g set the datacenters' and solve."""
-        self._require_engine()
-        self._second = int(clock.time_s)
-        index = round(clock.time_s / float(self.dt_s))
-        for attachment, names in zip(self._attachments, self._element_names, strict=True):
-            kw = float(attachment.kw[index])
-            for name in names:
-                dss.Loads.Name(name)
-                dss.Loads.kW(kw)
-                dss.Loads.kvar(kw * attachment.kvar_per_kw)
-        return super().step(clock, power_samples_w, events)
+        with self._engine():
+            self._second = int(clock.time_s)
+            index = round(clock.time_s / float(self.dt_s))
+            for attachment, names in zip(self._attachments, self._element_names, strict=True):
+                kw = float(attachment.kw[index])
+                for name in names:
+                    dss.Loads.Name(name)
+                    dss.Loads.kW(kw)
+                    dss.Loads.kvar(kw * attachment.kvar_per_kw)
+            return super().step(clock, power_samples_w, events)
 
     def estimate_sensitivity(self, perturbation_kw: float = 100.0, dc: Any = None) -> Any:
         """As openg2g's, with a diverged power flow reported as inside the estimate."""
-        self._require_engine()
-        self._estimating = True
-        try:
-            return super().estimate_sensitivity(perturbation_kw, dc)
-        finally:
-            self._estimating = False
+        with self._engine():
+            self._estimating = True
+            try:
+                return super().estimate_sensitivity(perturbation_kw, dc)
+            finally:
+                self._estimating = False
 
     def voltages_vector(self) -> Array:
         """Voltages (pu) in `v_index` order; never those of a power flow that did not converge."""
-        self._require_engine()
-        self._require_converged()
-        return np.asarray(super().voltages_vector())
+        with self._engine():
+            self._require_converged()
+            return np.asarray(super().voltages_vector())
 
     def recorded_voltages(self) -> Array:
         """Voltages (pu) in `v_index` order as of the last step, before any sensitivity estimate after it."""
@@ -128,13 +133,16 @@ class ScenarioGrid(OpenDSSGrid):  # type: ignore[misc]
         # openg2g's own cannot say that a feeder has no regulator.
         return super()._read_current_taps() if self._reg_map else None
 
-    def _require_engine(self) -> None:
-        owner = ScenarioGrid._engine_owner
-        if owner is None or owner() is not self:
-            raise EngineInUseError(
-                "another simulation was started in this process since; OpenDSS has one circuit per process. Finish one "
-                "before starting the next, or run each in a process of its own"
-            )
+    @contextmanager
+    def _engine(self) -> Iterator[None]:
+        """OpenDSS, as long as this grid's circuit is the active one."""
+        with opendss_held():
+            if self._circuit_number != circuits_read():
+                raise EngineInUseError(
+                    "another circuit was compiled in this process since; OpenDSS has one circuit per process. Finish "
+                    "one simulation before starting the next, or run each in a process of its own"
+                )
+            yield
 
     def _require_converged(self) -> None:
         if not dss.Solution.Converged():
@@ -179,6 +187,16 @@ def _attachments(scenario: Scenario, times_s: Array) -> list[Attachment]:
         for i, load in enumerate(scenario.tvl)
     ]
     return pv + loads
+
+
+def _join_phases(attachment: Any) -> None:
+    """Put a datacenter's elements in delta between phases: A to B, B to C, C to A.
+
+    openg2g leaves them between phase and ground at the line-to-line voltage, where they draw a third of their power.
+    """
+    if attachment.connection_type == "delta":
+        for name, phase in zip(attachment.load_names, _PHASES, strict=True):
+            dss.Text.Command(f"Edit Load.{name} bus1={attachment.bus}.{phase}.{phase % 3 + 1}")
 
 
 def _add_elements(attachment: Attachment) -> list[str]:

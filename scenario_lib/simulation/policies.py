@@ -9,6 +9,7 @@ from openg2g.controller.ofo import OFOBatchSizeController, OFOConfig
 from openg2g.controller.rule_based import RuleBasedBatchSizeController, RuleBasedConfig
 
 from scenario_lib.errors import UnknownNameError
+from scenario_lib.feeders.arguments import refused
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.sites import Site
 from scenario_lib.simulation.assets import Assets, openg2g_spec
@@ -92,6 +93,19 @@ POLICIES = tuple(_MAKERS)
 default), "rule-based-zonal" on that of each site's zone."""
 
 
+def require_policy(policy: object) -> None:
+    """Refuse what is no policy.
+
+    Raises:
+        UnknownNameError: No policy of that name.
+        InvalidSettingError: Neither a name nor an object that makes controllers.
+    """
+    if isinstance(policy, str) and policy not in _MAKERS:
+        raise UnknownNameError(f"policy {policy!r} is not known; expected one of {', '.join(POLICIES)}")
+    if not isinstance(policy, str) and not hasattr(policy, "controllers"):
+        raise refused("policy", policy, f"one of {', '.join(POLICIES)}, or a policy such as TrainedPolicy.load gives")
+
+
 def build_controllers(
     policy: Policy,
     sites: tuple[Site, ...],
@@ -105,10 +119,9 @@ def build_controllers(
     Raises:
         UnknownNameError: No policy of that name.
     """
+    require_policy(policy)
     if not isinstance(policy, str):
         return policy.controllers(datacenters, grid)
-    if policy not in _MAKERS:
-        raise UnknownNameError(f"policy {policy!r} is not known; expected one of {', '.join(POLICIES)}")
     make = _MAKERS[policy]
     if make is None:
         return []

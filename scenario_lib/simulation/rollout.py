@@ -5,11 +5,16 @@ This is the reference engine: openg2g's datacenter and controllers on OpenDSS, a
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from openg2g.coordinator import Coordinator
 
+from scenario_lib.errors import InvalidSettingError
+from scenario_lib.feeders.arguments import as_whole_number, instance_of
+from scenario_lib.feeders.catalogue import as_experiment
+from scenario_lib.feeders.checks import require_count
 from scenario_lib.feeders.experiment import DURATION_S, Experiment
 from scenario_lib.html_table import html_table
 from scenario_lib.scenario.curves import Array
@@ -17,10 +22,11 @@ from scenario_lib.scenario.model import Scenario
 from scenario_lib.simulation.assets import Assets
 from scenario_lib.simulation.datacenters import ScenarioDatacenter, build_datacenters
 from scenario_lib.simulation.grid import ScenarioGrid
-from scenario_lib.simulation.policies import Controller, Policy, build_controllers
+from scenario_lib.simulation.opendss import opendss_held
+from scenario_lib.simulation.policies import Controller, Policy, build_controllers, require_policy
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Rollout:
     """What one rollout did; T seconds, N bus-phases, S sites, M deployed models.
 
@@ -45,6 +51,11 @@ class Rollout:
     batch_sizes: NDArray[np.int64]
     active_replicas: NDArray[np.int64]
     itl_s: Array
+
+    def __repr__(self) -> str:
+        seconds, n_bus_phases = self.voltages_pu.shape
+        sites = ", ".join(self.site_names)
+        return f"Rollout(policy {self.policy}: {seconds} s of {n_bus_phases} bus-phases, sites {sites})"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -87,17 +98,50 @@ def build_simulation(
     return Simulation(datacenters, grid, controllers)
 
 
+def require_fits(scenario: Scenario, experiment: Experiment) -> None:
+    """Refuse a scenario of another feeder, where buses would be made up or be missing."""
+    drawn = [(site.name, site.bus) for site in scenario.sites]
+    stands = [(site.name, site.bus) for site in experiment.sites]
+    if drawn != stands:
+        raise InvalidSettingError(
+            f"the scenario has datacenter sites {drawn}, the experiment on {experiment.name} has {stands}; is the "
+            f"library one of another feeder?"
+        )
+
+
 def run_rollout(
-    scenario: Scenario, experiment: Experiment, assets: Assets, policy: Policy = "none", n_steps: int = DURATION_S
+    scenario: Scenario,
+    experiment: Experiment | str | Path,
+    assets: Assets,
+    policy: Policy = "none",
+    n_steps: int = DURATION_S,
 ) -> Rollout:
-    """Simulate a scenario under a policy for `n_steps` seconds.
+    """Simulate a scenario under a policy for `n_steps` seconds; other threads wait for OpenDSS until it is done.
+
+    Args:
+        scenario: As `randomize_scenario` draws it or a library's `materialize` returns it.
+        experiment: What it is a variation of: an experiment, or what `load_experiment` takes.
+        assets: As `load_assets` returns them.
+        policy: A name among "none", "ofo" and "rule-based", or a trained policy.
+        n_steps: Seconds.
 
     Raises:
+        InvalidSettingError: An argument of another type, no seconds, or a scenario of another feeder.
         PowerFlowError: OpenDSS did not converge; the error has the second.
         UnknownNameError: No policy of that name.
         ValueError, RuntimeError: From openg2g, where a drawn ramp needs more GPUs than its site has.
     """
-    simulation = build_simulation(scenario, experiment, assets, policy, n_steps)
+    instance_of(Scenario, hint=" as randomize_scenario draws it")("scenario", scenario)
+    instance_of(Assets, hint=" as load_assets returns it")("assets", assets)
+    experiment, n_steps = as_experiment("experiment", experiment), as_whole_number("n_steps", n_steps)
+    require_count("n_steps", n_steps, 1)
+    require_policy(policy)
+    require_fits(scenario, experiment)
+    with opendss_held():
+        return _run(build_simulation(scenario, experiment, assets, policy, n_steps), policy, n_steps)
+
+
+def _run(simulation: Simulation, policy: Policy, n_steps: int) -> Rollout:
     coordinator = Coordinator(
         datacenters=list(simulation.datacenters.values()),
         grid=simulation.grid,

@@ -27,6 +27,7 @@ from scenario_lib.simulation.power_traces import (
 )
 
 _SCHEMA_VERSION = 3
+_FILES = ("_manifest.json", "trace.csv", "itl_fit.json", "logistic_fit.json")
 # The openg2g whose layout this is. openg2g warns when this differs from its own version.
 _OPENG2G_VERSION = "0.2.0.post1"
 
@@ -67,11 +68,24 @@ def _require_free(targets: Sequence[Path], models: Sequence[ModelData], overwrit
     if len(set(targets)) != len(targets):
         labels = ", ".join(f"{model.spec.label} ({model.spec.cache_hash()})" for model in models)
         raise InvalidSettingError(f"models share a cache hash: {labels}; expected each measurement only once")
-    existing = [str(target) for target in targets if target.exists()]
+    existing = [target for target in targets if target.exists()]
     if existing and not overwrite:
         raise BuildRefusedError(
-            f"{', '.join(existing)}: exists already; give another directory, or allow it to be overwritten"
+            f"{', '.join(map(str, existing))}: exists already; give another directory, or allow it to be overwritten"
         )
+    others = [path for target in existing for path in _others(target)]
+    if others:
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        raise BuildRefusedError(
+            f"{', '.join(map(str, others[:3]))}{more}: no file of a spec cache, and never removed; move it away, or "
+            f"give another directory"
+        )
+
+
+def _others(folder: Path) -> list[Path]:
+    if folder.is_symlink() or not folder.is_dir():
+        return [folder]
+    return sorted(path for path in folder.iterdir() if path.name not in _FILES or path.is_symlink() or path.is_dir())
 
 
 def _move_into_place(new: Path, target: Path) -> None:

@@ -10,7 +10,7 @@ from openg2g.grid.opendss import dss
 from scenario_lib.errors import DataFileError, MissingDataError
 from scenario_lib.feeders.bus_coordinates import FILE_NAME, Position, read_bus_coordinates
 from scenario_lib.feeders.feeder import Feeder
-from scenario_lib.simulation.working_directory import working_directory_kept
+from scenario_lib.simulation.opendss import compile_circuit, opendss_held
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,9 @@ def read_topology(feeder: Feeder) -> Topology:
         DataFileError: OpenDSS cannot compile the circuit, or the file of positions is not one.
     """
     positions = read_bus_coordinates(Path(feeder.circuit))
-    with working_directory_kept():
-        dss.Basic.ClearAll()
+    with opendss_held():
+        compile_circuit(Path(feeder.circuit))
         try:
-            dss.Text.Command(f'Compile "{feeder.circuit}"')
             dss.Text.Command("MakeBusList")
             branches = tuple(dict.fromkeys(_branches()))
             positions = dict(_own_positions()) if positions is None else positions

@@ -1,7 +1,10 @@
 """Environments from a few words, and what is refused."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
@@ -239,3 +242,43 @@ def test_opened_and_named_libraries_are_the_same():
     paths = [str(LIBRARY), LIBRARY, ScenarioLibrary(LIBRARY)]
     envs = [make_batch_size_env(path, DATA / "specs") for path in paths]
     assert len({env.reset(seed=1)[0].tobytes() for env in envs}) == 1
+
+
+@pytest.mark.parametrize("given", [{"reward": {"w_swich": 1}}, {"reward_config": {"w_swich": 1}}])
+@pytest.mark.parametrize("maker", [make, partial(make_vec, 2)])
+def test_misspelt_weights_are_refused_at_once(maker, given):
+    with pytest.raises(UnknownNameError, match="reward has no 'w_swich'.*did you mean 'w_switch'"):
+        maker(**given)
+
+
+@pytest.mark.parametrize("maker", [make, partial(make_vec, 2)])
+def test_weights_are_coerced_or_refused_at_once(maker):
+    for given in ({"reward": 7}, {"reward_config": [1]}, {"reward": "w_switch"}):
+        with pytest.raises(InvalidSettingError, match="reward is .*; expected a RewardConfig, or a mapping"):
+            maker(**given)
+    with pytest.raises(InvalidSettingError, match="two names for one thing"):
+        maker(reward={}, reward_config={})
+    env = maker(reward_config={"w_switch": 7.0}, **SHORT)
+    env.reset(seed=0)
+    components = env.step(np.zeros(env.action_space.shape, int))[4]["reward_components"]
+    assert np.allclose(components["switch"], -35.0)
+
+
+@pytest.mark.parametrize("reward", [{"w_switch": 7.0}, RewardConfig(w_switch=7.0)])
+@pytest.mark.parametrize("num_envs", [None, 2])
+def test_a_spec_is_json_and_makes_an_equal_environment(num_envs, reward):
+    given = {"reward": reward, "dt_ctrl": Fraction(2), **SHORT}
+    env = make(**given) if num_envs is None else make_vec(num_envs, **given)
+    spec = gym.envs.registration.EnvSpec.from_json(env.spec.to_json())
+    again = gym.make(spec) if num_envs is None else gym.make_vec(spec)
+    assert again.spec == env.spec
+    assert again.reset(seed=1)[0].tobytes() == env.reset(seed=1)[0].tobytes()
+
+
+def test_the_id_with_its_module_needs_no_import():
+    program = (
+        "import gymnasium, sys\n"
+        "gymnasium.make('scenario_lib:scenario_lib/BatchSize-v0', library=sys.argv[1], specs_dir=sys.argv[2]).reset()"
+    )
+    command = [sys.executable, "-c", program, str(LIBRARY), str(DATA / "specs")]
+    assert subprocess.run(command, timeout=120, check=False).returncode == 0

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from env_samples import SHARED, SINGLE, make, make_vec
 
-from scenario_lib.errors import InvalidSettingError
+from scenario_lib.errors import InvalidSettingError, UnknownNameError
 
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed; pip install 'scenario-lib[train]'")
 
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_checker import check_env
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecMonitor
 
 from scenario_lib.env.sb3 import BatchSizeVecEnv
@@ -60,6 +61,7 @@ def test_a_seed_is_a_base_seed():
 def test_ppo_learns_in_lockstep_with_monitored_episodes():
     env = VecMonitor(vec_env(4, seed=0, observation="system-summary-only"))
     model = PPO("MlpPolicy", env, n_steps=16, batch_size=32, n_epochs=1, seed=0, device="cpu")
+    model.set_logger(Logger(folder=None, output_formats=[]))  # its own leaves a temporary folder
     model.learn(128)
     assert model.num_timesteps == 128
     assert len(model.ep_info_buffer) == 24
@@ -87,3 +89,16 @@ def test_nothing_can_be_set_on_one_of_them():
         env.set_attr("x", 1)
     with pytest.raises(InvalidSettingError, match="method f cannot be called"):
         env.env_method("f")
+
+
+def test_options_reach_the_environments_once():
+    env = vec_env(2, seed=0)
+    env.set_options({"scenario": 7})
+    env.reset()
+    assert [info["scenario"] for info in env.reset_infos] == [7, 7]
+    env.set_options([{"scenario": 2007}, {}])
+    env.reset()
+    assert env.reset_infos[0]["scenario"] == 2007
+    env.set_options({"scenaro": 7})
+    with pytest.raises(UnknownNameError, match="did you mean 'scenario'"):
+        env.reset()

@@ -101,7 +101,7 @@ def test_same_step_keeps_what_the_ended_episode_showed():
     assert infos["final_info"]["time_s"].tolist() == [6.0, 6.0]
     assert infos["final_info"]["reward_components"]["switch"][0] == info["reward_components"]["switch"]
     assert infos["time_s"].tolist() == [0.0, 0.0]
-    assert "reward_components" not in infos
+    assert infos["reward_components"]["switch"].tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])

@@ -31,7 +31,10 @@ def test_workers_end_with_their_parent(jobs: int, sent: signal.Signals, exit_cod
         workers = workers_of(parent.pid)
         assert len(workers) == jobs
         parent.send_signal(sent)
-        assert parent.wait(timeout=10) == exit_code
+        try:
+            assert parent.wait(timeout=10) == exit_code
+        finally:
+            parent.kill()
     until = time.monotonic() + 10
     while any(is_running(worker) for worker in workers):
         assert time.monotonic() < until, f"workers {workers} outlive their parent"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scenario_lib.errors import MissingDataError
+from scenario_lib.errors import DataFileError, MissingDataError
 from scenario_lib.feeders.circuit_files import circuit_digest, circuit_files
 from scenario_lib.feeders.data_files import data_dir
 
@@ -21,6 +21,10 @@ INCLUDES = (
     "  Redirect file=lines.dss",
     "Compile lines.dss",
     "Buscoords lines.dss",
+    "LatLongCoords lines.dss",
+    "red lines.dss",
+    "comp lines.dss",
+    "Redirect=lines.dss",
     ".\\lines.dss",
 )
 
@@ -40,16 +44,16 @@ def test_comments_include_nothing(tmp_path: Path, line: str) -> None:
 
 
 def nested(folder: Path) -> Path:
-    """A circuit whose second file names a third, relative to itself, and the first again."""
+    """A circuit whose second file names a third, relative to itself, and one that the first names too."""
     (folder / "parts").mkdir(parents=True)
     (folder / "main.dss").write_text("Redirect parts/lines.dss\nRedirect loads.dss\n", encoding="utf-8")
-    (folder / "parts" / "lines.dss").write_text("Redirect codes.dss\nRedirect ../main.dss\n", encoding="utf-8")
+    (folder / "parts" / "lines.dss").write_text("Redirect codes.dss\nRedirect ../loads.dss\n", encoding="utf-8")
     (folder / "parts" / "codes.dss").write_text("New LineCode.a\n", encoding="utf-8")
     (folder / "loads.dss").write_text("New Load.a\n", encoding="utf-8")
     return folder / "main.dss"
 
 
-def test_files_include_files_and_may_go_round(tmp_path: Path) -> None:
+def test_files_include_files_and_some_twice(tmp_path: Path) -> None:
     names = [str(path.relative_to(tmp_path)) for path in circuit_files(nested(tmp_path))]
     assert names == ["main.dss", "parts/lines.dss", "loads.dss", "parts/codes.dss"]
 
@@ -139,3 +143,45 @@ SHIPPED = {
 def test_shipped_circuits_keep_their_digests(name: str) -> None:
     """Every library names them; a change here is a change of data, to be told to users."""
     assert circuit_digest(data_dir() / "feeders" / name / f"{name}.dss") == SHIPPED[name]
+
+
+CYCLES = {
+    "itself": {"main.dss": "Redirect main.dss"},
+    "itself by compile": {"main.dss": "Compile main.dss"},
+    "itself in short": {"main.dss": "red MAIN/../main.dss", "MAIN/x.dss": ""},
+    "another way to itself": {"main.dss": "Redirect parts/../main.dss", "parts/x.dss": ""},
+    "two": {"main.dss": "Redirect a.dss", "a.dss": "Redirect main.dss"},
+    "behind the first": {"main.dss": "Redirect a.dss", "a.dss": "Redirect b.dss", "b.dss": "Compile a.dss"},
+    "long": {"main.dss": "Redirect 0.dss", **{f"{i}.dss": f"Redirect {(i + 1) % 50}.dss" for i in range(50)}},
+}
+
+
+def written(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"{text}\n", encoding="utf-8")
+    return folder / "main.dss"
+
+
+@pytest.mark.parametrize("kind", CYCLES)
+def test_a_circuit_that_includes_itself_is_refused(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(DataFileError, match=r"\.dss: it includes itself, .*; take one redirect out"):
+        circuit_files(written(tmp_path, CYCLES[kind]))
+
+
+@pytest.mark.parametrize(
+    "line", ["Redirect ../out.dss", "New LoadShape.s csvfile=../out.dss", "Buscoords ..\\out.dss", "Redirect {out}"]
+)
+def test_a_file_outside_the_folder_is_refused(tmp_path: Path, line: str) -> None:
+    (tmp_path / "out.dss").write_text("! elsewhere\n", encoding="utf-8")
+    main = written(tmp_path / "feeder", {"main.dss": line.replace("{out}", str(tmp_path / "out.dss"))})
+    with pytest.raises(DataFileError, match=r"main\.dss: it includes .*out\.dss, which is outside its folder .*copy"):
+        circuit_files(main)
+
+
+def test_a_link_to_a_file_outside_is_outside(tmp_path: Path) -> None:
+    (tmp_path / "out.dss").write_text("! elsewhere\n", encoding="utf-8")
+    main = written(tmp_path / "feeder", {"main.dss": "Redirect in.dss"})
+    main.with_name("in.dss").symlink_to(tmp_path / "out.dss")
+    with pytest.raises(DataFileError, match="outside its folder"):
+        circuit_files(main)

@@ -1,12 +1,13 @@
 """The directory of a run: checkpoints, what may be resumed, and what a kill leaves."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from policy_samples import UNSEEN, random_policy, settings_of
 
-from scenario_lib.errors import TrainingError
+from scenario_lib.errors import IrregularFileError, TrainingError
 from scenario_lib.learning.policy import TrainedPolicy
 from scenario_lib.learning.policy_files import PolicyParts
 from scenario_lib.learning.run_folder import RunFolder, require_same_run
@@ -79,3 +80,20 @@ def test_resuming_another_run_names_the_difference(parts: PolicyParts, tmp_path:
         require_same_run(checkpoint, settings_of(action="coupled"), UNSEEN.digest)
     with pytest.raises(TrainingError, match=r"library: its digest is ffffffffffff\.\.\., was 000000000000"):
         require_same_run(checkpoint, settings_of(), "f" * 64)
+
+
+def test_notes_beside_a_policy_move_along(parts: PolicyParts, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.save(at(parts, 900), [])
+    (folder.policy / "notes.txt").write_text("mine")
+    folder.save(at(parts, 1000), [])
+    assert (folder.policy / "notes.txt").read_text() == "mine"
+    assert TrainedPolicy.load(folder.policy).card.steps == 1000
+
+
+@pytest.mark.parametrize("place", [".", "policy"])
+def test_a_pipe_in_place_of_a_policy_is_refused_at_once(tmp_path: Path, place: str) -> None:
+    (tmp_path / place).mkdir(exist_ok=True)
+    os.mkfifo(tmp_path / place / "policy.json")
+    with pytest.raises(IrregularFileError, match="named pipe"):
+        TrainedPolicy.load(tmp_path)

@@ -7,13 +7,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from library_samples import write_sample
 
 from scenario_lib.env.making_vector import make_batch_size_vector_env
 from scenario_lib.errors import DataFileError, InvalidSettingError, PolicyError, TrainingError
+from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.learning.policy import TrainedPolicy
 from scenario_lib.learning.settings import TrainingSettings, parse_settings
 from scenario_lib.learning.training import TrainingProgress, TrainingRun, train
 from scenario_lib.learning.worlds import World, make_vector_env
+from scenario_lib.library.recipe import DataDigests, Recipe
+from scenario_lib.scenario.settings import RandomizationSettings
+from scenario_lib.simulation.training_trace import training_trace_recipe
 
 pytest.importorskip("stable_baselines3", reason="needs the extra: pip install 'scenario-lib[train]'")
 
@@ -110,6 +115,22 @@ def test_a_changed_model_file_is_not_loaded(finished: TrainingRun, tmp_path: Pat
         train(replace(finished, out=out, resume=True, settings=settings(steps=128)))
 
 
+@pytest.mark.parametrize("out", ["new", "deep/er"])
+def test_a_library_of_two_feeders_is_refused_by_that_cause(tmp_path: Path, out: str) -> None:
+    trace = training_trace_recipe()
+    data = DataDigests("circuit", "models of other data", trace.digest, trace.params)
+    pairs = [
+        (Recipe(load_experiment(name), RandomizationSettings(), data), [seed])
+        for name, seed in (("ieee13", 7), ("ieee34", 1007))
+    ]
+    path = write_sample(tmp_path / "both", pairs)
+    with pytest.raises(InvalidSettingError, match=r"both: has records of several feeders \(ieee13, ieee34\).*export"):
+        train(TrainingRun(path, tmp_path / out, settings()))
+    with pytest.raises(InvalidSettingError, match=r"both: has records of several feeders"):
+        make_batch_size_vector_env(1, path)
+    assert [place.name for place in tmp_path.iterdir()] == ["both"]
+
+
 def test_a_mode_that_does_not_exist_is_refused_before_workers_start(finished: TrainingRun, tmp_path: Path) -> None:
     wrong = parse_settings({**SHORT, "environment": {"observation": "everything"}}, "test")
     with pytest.raises(InvalidSettingError, match="observation is 'everything'"):
@@ -202,6 +223,7 @@ def test_a_missing_tensorboard_is_no_error(
 def test_actor_and_statistics_are_those_of_stable_baselines3() -> None:
     import gymnasium as gym
     from stable_baselines3 import PPO
+    from stable_baselines3.common.logger import Logger
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
     from scenario_lib.learning.ppo import actor_of, normalization_of
@@ -222,6 +244,7 @@ def test_actor_and_statistics_are_those_of_stable_baselines3() -> None:
     for space in (gym.spaces.MultiDiscrete([3, 3]), gym.spaces.Discrete(13)):
         environments = VecNormalize(DummyVecEnv([lambda space=space: Noise(space)]), clip_obs=1.5)
         model = PPO("MlpPolicy", environments, n_steps=32, batch_size=32, seed=1)
+        model.set_logger(Logger(folder=None, output_formats=[]))  # its own leaves a temporary folder
         model.learn(32)
         actor, normalization = actor_of(model, "tanh"), normalization_of(environments)
         seen = np.random.default_rng(1).normal(3, 4, (200, 6)).astype(np.float32)

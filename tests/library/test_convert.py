@@ -115,7 +115,7 @@ def refusal(source: Path, store: str, tmp_path: Path) -> str:
     before = files_of(source)
     with pytest.raises((LibraryError, InvalidSettingError)) as caught:
         convert_library(source, store, tmp_path / "out")
-    assert [path.name for path in tmp_path.iterdir() if "out" in path.name and path.suffix != ".lock"] == []
+    assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == []
     assert files_of(source) == before
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -208,5 +208,3 @@ def test_a_target_that_exists_stays_unless_it_may_be_replaced(library_path: Path
     assert files_of(target) == before
     assert convert_library(library_path, "sharded", target, overwrite=True).target == target
     assert "records.arrow" in files_of(target)
-    assert convert_library(target, "contract", target, overwrite=True).records == 3
-    assert files_of(target) == before

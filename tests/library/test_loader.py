@@ -12,7 +12,7 @@ import pytest
 from library_samples import edit_metadata, fix_digests, sample_traces, write_sample
 from openg2g.datacenter.workloads.training import TrainingTrace, TrainingTraceParams
 
-from scenario_lib.errors import LibraryError, ReplayError, UnknownNameError
+from scenario_lib.errors import InvalidSettingError, LibraryError, ReplayError, UnknownNameError
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.scenario.canonical import resolve, scenario_from_resolved
@@ -84,7 +84,7 @@ def test_a_record_by_its_seed(library: ScenarioLibrary) -> None:
     assert library.record_for(np.int64(2007)) is library[2]
     with pytest.raises(UnknownNameError, match=r"no record of seed 8; the library has 7, 1007, 2007"):
         library.record_for(8)
-    with pytest.raises(TypeError):
+    with pytest.raises(InvalidSettingError, match="seed is 7.5; expected a whole number"):
         library.record_for(7.5)
 
 

@@ -191,3 +191,10 @@ def test_a_named_stratum_is_another_recipe_with_the_same_scenarios(tmp_path: Pat
     folder = write_combined(tmp_path / "named", [(named, [7])])
     (read,) = ScenarioLibrary(folder).recipes.values()
     assert (read.stratum, read.id) == ("evening", named.id)
+
+
+def test_two_feeders_are_named(tmp_path: Path) -> None:
+    sources = [write_combined(tmp_path / recipe.experiment.name, [(recipe, [7, 1007])]) for recipe in (PLAIN, FIXED)]
+    lines = merge_libraries(sources, tmp_path / "both").lines()
+    assert any("2 feeders are in it: ieee13, ieee34" in line for line in lines)
+    assert not any("feeders are in it" in line for line in merge_libraries(sources[:1] * 2, tmp_path / "one").lines())

@@ -6,14 +6,17 @@ from pathlib import Path
 import pytest
 
 from scenario_lib.library import publish as module
+from scenario_lib.library.files import DIGESTS, METADATA
 from scenario_lib.library.publish import publish
+
+OURS = '{"format_version": 2, "sha256": {"metadata.json": ""}}'
 
 
 @pytest.fixture
 def finished(tmp_path: Path) -> Path:
     folder = tmp_path / ".lib.new"
     folder.mkdir()
-    (folder / "file").write_text("new")
+    (folder / METADATA).write_text("new")
     return folder
 
 
@@ -21,8 +24,8 @@ def finished(tmp_path: Path) -> Path:
 def existing(tmp_path: Path) -> Path:
     folder = tmp_path / "lib"
     folder.mkdir()
-    (folder / "file").write_text("old")
-    (folder / "other").write_text("old too")
+    (folder / METADATA).write_text("old")
+    (folder / DIGESTS).write_text(OURS)
     return folder
 
 
@@ -32,13 +35,13 @@ def content(folder: Path) -> dict[str, str]:
 
 def test_a_new_place(finished: Path, tmp_path: Path) -> None:
     publish(finished, tmp_path / "lib")
-    assert content(tmp_path / "lib") == {"file": "new"}
+    assert content(tmp_path / "lib") == {METADATA: "new"}
     assert [path.name for path in tmp_path.iterdir()] == ["lib"]
 
 
 def test_an_exchange_leaves_nothing_beside(finished: Path, existing: Path, tmp_path: Path) -> None:
     publish(finished, existing)
-    assert content(existing) == {"file": "new"}
+    assert content(existing) == {METADATA: "new"}
     assert [path.name for path in tmp_path.iterdir()] == ["lib"]
 
 
@@ -47,7 +50,7 @@ def test_where_directories_cannot_be_exchanged_two_renames_do(
 ) -> None:
     monkeypatch.setattr(module, "_exchange", lambda *_: False)
     publish(finished, existing)
-    assert content(existing) == {"file": "new"}
+    assert content(existing) == {METADATA: "new"}
     assert [path.name for path in tmp_path.iterdir()] == ["lib"]
 
 
@@ -58,9 +61,9 @@ def test_a_reader_that_looks_all_the_time_sees_old_or_new(
     exchange = module._exchange
 
     def watched(first: Path, second: Path) -> bool:
-        seen.append(content(second)["file"])
+        seen.append(content(second)[METADATA])
         exchanged = exchange(first, second)
-        seen.append(content(second)["file"])
+        seen.append(content(second)[METADATA])
         return exchanged
 
     monkeypatch.setattr(module, "_exchange", watched)
@@ -71,8 +74,8 @@ def test_a_reader_that_looks_all_the_time_sees_old_or_new(
 @pytest.mark.skipif(os.uname().sysname != "Linux", reason="only Linux exchanges directories")
 def test_this_system_exchanges(finished: Path, existing: Path) -> None:
     assert module._exchange(finished, existing) is True
-    assert content(existing) == {"file": "new"}
-    assert content(finished) == {"file": "old", "other": "old too"}
+    assert content(existing) == {METADATA: "new"}
+    assert content(finished) == {METADATA: "old", DIGESTS: OURS}
 
 
 def test_when_the_second_rename_fails_the_old_library_is_back(
@@ -90,4 +93,4 @@ def test_when_the_second_rename_fails_the_old_library_is_back(
     with pytest.raises(OSError, match="the disk is gone"):
         publish(finished, existing)
     monkeypatch.undo()
-    assert content(existing) == {"file": "old", "other": "old too"}
+    assert content(existing) == {METADATA: "old", DIGESTS: OURS}

@@ -14,6 +14,7 @@ from library_samples import sample_traces, write_sample
 
 from scenario_lib.errors import LibraryError
 from scenario_lib.library import contents
+from scenario_lib.library.convert import convert_library
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.publish import publish
 from scenario_lib.library.recipe import Recipe
@@ -153,3 +154,19 @@ def test_a_library_in_a_directory_that_may_not_be_written(two: tuple[Path, Path]
         assert not list(folder.glob(".*"))
     finally:
         folder.chmod(0o755)
+
+
+@pytest.mark.parametrize("store", ["contract", "sharded"])
+@pytest.mark.parametrize("what", ["traces", "numbers", "candidates"])
+def test_a_library_that_was_moved_is_called_absent(library_path: Path, tmp_path: Path, store: str, what: str) -> None:
+    if store == "sharded":
+        convert_library(library_path, "sharded", tmp_path / "sharded")
+    library = ScenarioLibrary(library_path if store == "contract" else tmp_path / "sharded")
+    library.path.rename(tmp_path / "elsewhere")
+    with pytest.raises(LibraryError, match="no such directory; the library was moved or removed") as caught:
+        {
+            "traces": lambda: library[0].ofo_voltage_pen_per_step,
+            "numbers": lambda: library.materialize(library[0]) and library._resolved.numbers(library[0]),
+            "candidates": lambda: library.candidates,
+        }[what]()
+    assert "damaged" not in str(caught.value)

@@ -289,14 +289,14 @@ def test_a_place_that_something_else_takes_is_refused(plan, shelf: str, name: st
 
 
 @pytest.mark.usefixtures("written")
-def test_a_night_that_lies_elsewhere_is_removed_by_its_link_alone(plan, tmp_path: Path) -> None:
+def test_a_night_that_lies_elsewhere_stays(plan, tmp_path: Path) -> None:
     for day in (FIRST, SECOND):
         run_night(Night(plan(), day))
     folders = NightFolders(plan().root)
     first = folders.good.library(FIRST).rename(tmp_path / "archive")
     folders.good.library(FIRST).symlink_to(first)
     folders.good.prune(1)
-    assert folders.good.nights() == [SECOND]
+    assert folders.good.nights() == [SECOND, FIRST]
     assert (first / "metadata.json").is_file()
 
 
@@ -413,3 +413,24 @@ def test_a_missing_recipe_is_named(tmp_path: Path) -> None:
 def test_a_report_is_one_line_of_strict_json() -> None:
     facts = NightReport(FIRST, Outcome.NOT_VALID, "why", against=SECOND).to_dict()
     assert json.loads(json.dumps(facts, allow_nan=False))["exit_code"] == 11
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.parametrize("place", ["work/2025-03-01/notes.txt", "failed/2025-03-01/notes.txt"])
+def test_a_night_removes_nothing_that_is_not_its_own(plan, place: str) -> None:
+    stranger = plan().root / place
+    stranger.parent.mkdir(parents=True)
+    stranger.write_text("mine")
+    with pytest.raises(BuildRefusedError, match=stranger.name):
+        run_night(Night(plan(), FIRST))
+    assert stranger.read_text() == "mine"
+
+
+@pytest.mark.usefixtures("written")
+def test_an_old_night_with_notes_in_it_is_not_pruned(plan) -> None:
+    run_night(Night(plan("[keep]\ngood = 1\n"), FIRST))
+    notes = plan().root / "nights" / "2025-03-01" / "notes.txt"
+    notes.write_text("mine")
+    run_night(Night(plan("[keep]\ngood = 1\n"), SECOND))
+    assert notes.read_text() == "mine"
+    assert not (plan().root / ".nightly.lock").exists()

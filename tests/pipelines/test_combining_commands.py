@@ -142,6 +142,9 @@ def test_select_without_and_with_a_run(run, library: Path, tmp_path: Path) -> No
     run(*BUILD, "--candidates", 12, "--set", "min_recovery_frac=0.5", "--out", tmp_path / "fresh")
     ran = run("select", library, "--min-recovery-frac", 0.5, "--run", "--out", tmp_path / "wider", "--jobs", 1)
     assert ran.exit_code == 0
+    assert ran.output.count("candidates ") == ran.output.count("records ") == 1
+    assert "need a run" not in ran.output + ran.errors
+    assert "accepted  " not in ran.errors
     assert (tmp_path / "wider" / "digests.json").read_bytes() == (tmp_path / "fresh" / "digests.json").read_bytes()
     nothing = run("select", library, "--min-recovery-frac", 0.99, "--out", tmp_path / "none")
     assert nothing.exit_code == 5

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 from scenario_lib.pipelines import cli
+from scenario_lib.pipelines.train import _lines as train_lines
+
+from scenario_lib.learning.training import TrainingResult
 
 DATA = Path(__file__).parents[1] / "data"
 LIBRARY = DATA / "openg2g_library_ieee13"
@@ -28,7 +31,7 @@ def run(*args: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, st
         (["--action", "free"], 1, "action is 'free'; expected one of delta, coupled"),
         (["--config", "missing.toml"], 1, "missing.toml: no such file"),
         (["--engine", "fast"], 1, "engine is 'fast'; expected one of compiled, reference"),
-        (["--engine", "reference"], 1, "envs is 8; expected 1 on the reference engine"),
+        (["--engine", "reference"], 1, "command line: envs is 8; expected 1 on the reference engine"),
     ],
 )
 def test_train_refuses_bad_settings_in_one_line(
@@ -39,6 +42,18 @@ def test_train_refuses_bad_settings_in_one_line(
     assert (found, out, len(errors)) == (code, "", 1)
     assert text in errors[0]
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("episodes", "mean", "line"),
+    [
+        (0, None, "episodes            0: the run was shorter than one (environments share the steps); give more"),
+        (12, -3.5, "episodes            12, mean return of the last -3.5"),
+    ],
+)
+def test_a_run_without_a_whole_episode_says_so(episodes: int, mean: float | None, line: str) -> None:
+    lines = list(train_lines(TrainingResult(Path("p"), 512, episodes, mean, 100.0)))
+    assert lines[1].startswith(line)
 
 
 def test_a_missing_extra_is_one_line(

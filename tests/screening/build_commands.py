@@ -28,7 +28,21 @@ def start(*arguments: object, measure: str = "", wait_for: Path | None = None) -
     """
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "WAIT_FOR": str(wait_for)}
     command = [sys.executable, "-c", _MAIN, measure, *map(str, arguments)]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    _started.append(process)
+    return process
+
+
+_started: list[subprocess.Popen] = []
+
+
+def end_started() -> None:
+    """Kill what a failed test has left running; its workers end with it."""
+    while _started:
+        process = _started.pop()
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
 
 
 def finish(process: subprocess.Popen, exit_code: int = 0, timeout_s: float = 240) -> tuple[str, str]:

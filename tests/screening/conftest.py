@@ -1,15 +1,23 @@
 """Replays in this process, on rollouts made from what a library stores."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from build_commands import end_started
 
 from scenario_lib.execution.tasks import Outcome
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.metrics.voltage import VoltageMeasures
 from scenario_lib.screening import replay
 from scenario_lib.simulation.engines import Simulated
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_running() -> Iterator[None]:
+    yield
+    end_started()
 
 
 class StoredRollouts:

@@ -98,6 +98,12 @@ def test_an_unknown_setting_names_the_known_ones() -> None:
         with_setting({}, "ramp_up", 0.4)
 
 
+@pytest.mark.parametrize("name", ["quota", "accept", "candidates", "seeds", "seed_start", "max_candidates"])
+def test_what_says_which_candidates_are_tried_is_pointed_to_its_place(name: str) -> None:
+    with pytest.raises(InvalidSettingError, match=f"'{name}' is none of the draws .*recipe file, such as candidates ="):
+        with_setting({}, name, 4)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -1,5 +1,6 @@
 """Screening again: stored figures suffice for most candidates, and a run of the others gives a fresh build's bytes."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -210,10 +211,24 @@ def test_what_cannot_be_selected_from(tmp_path: Path, ran: list[int]) -> None:
     assert select_again(tmp_path / "merged", stored_strata(tmp_path / "merged", {}), None).lost == ()
 
 
-def test_the_library_is_replaced_only_if_asked(tmp_path: Path, ran: list[int]) -> None:
+def test_a_library_is_replaced_only_if_asked_and_never_the_one_that_is_read(tmp_path: Path, ran: list[int]) -> None:
     library = build(tmp_path / "library", stratum(None, FORTY, min_recovery_frac=0.4))
+    out = Path(shutil.copytree(library, tmp_path / "out"))
+    stored = stored_strata(library, {"min_recovery_frac": 0.8})
     with pytest.raises(BuildRefusedError, match="exists already"):
-        select_again(library, stored_strata(library, {"min_recovery_frac": 0.8}), library)
-    count = len(ScenarioLibrary(library))
-    select_again(library, stored_strata(library, {"min_recovery_frac": 0.8}), library, overwrite=True)
-    assert 0 < len(ScenarioLibrary(library)) < count
+        select_again(library, stored, out)
+    for place in (library, library / "sub"):
+        with pytest.raises(BuildRefusedError, match="which is read|inside the library"):
+            select_again(library, stored, place, overwrite=True)
+        with pytest.raises(BuildRefusedError, match="which is read|inside the library"):
+            run_selection(library, stored, BuildOptions(place, overwrite=True), None, lambda _: None)
+    select_again(library, stored, out, overwrite=True)
+    assert 0 < len(ScenarioLibrary(out)) < len(ScenarioLibrary(library))
+
+
+@pytest.mark.parametrize("name", ["library.rejected", ".library.build", ".library.new"])
+def test_a_run_never_clears_what_it_reads(tmp_path: Path, ran: list[int], name: str) -> None:
+    library = build(tmp_path / name, stratum(None, FORTY, min_recovery_frac=0.4))
+    stored = stored_strata(library, {"min_recovery_frac": 0.8})
+    with pytest.raises(BuildRefusedError, match="which is read"):
+        run_selection(library, stored, BuildOptions(tmp_path / "library", overwrite=True), None, lambda _: None)

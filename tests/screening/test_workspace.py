@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from scenario_lib.errors import BuildRefusedError, UnwritableFileError
+from scenario_lib.library.writer import write_digests
 from scenario_lib.screening.request import BuildOptions, CandidateRequest, Quota
 from scenario_lib.screening.workspace import Workspace
 
@@ -24,6 +25,7 @@ def check(out: Path, request: CandidateRequest = TEN, **options: bool) -> None:
 def as_library(folder: Path) -> Path:
     folder.mkdir()
     (folder / "metadata.json").write_text("{}")
+    write_digests(folder, ["metadata.json"])
     return folder
 
 
@@ -177,7 +179,7 @@ def test_a_second_build_of_another_process_is_refused_until_that_dies(tmp_path: 
 
 def test_the_finished_directory_is_emptied(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "library")
-    (workspace.empty_finished() / "left over").write_text("by a killed build")
+    (workspace.empty_finished() / "metadata.json").write_text("by a killed build")
     assert list(workspace.empty_finished().iterdir()) == []
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -13,13 +13,17 @@ from openg2g.coordinator import Coordinator
 from openg2g.grid.base import BusVoltages
 from openg2g.grid.opendss import OpenDSSGrid, dss
 
+from scenario_lib.errors import ScenarioLibError
 from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.simulation.assets import load_assets
+from scenario_lib.simulation.engines import ENGINES, Engine, simulator
 from scenario_lib.simulation.grid import ScenarioGrid, tan_phi
 from scenario_lib.simulation.rollout import build_simulation
+
+Edit = Callable[[str, str], Path]
 
 
 @contextlib.contextmanager
@@ -175,3 +179,48 @@ def test_taps_and_source_are_the_experiments(village: Experiment, specs_dir: Pat
 )
 def test_tan_phi_is_clamped_as_openg2g_does(power_factor: float, expected: float) -> None:
     assert tan_phi(power_factor) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("connection_type", ["wye", "delta"])
+def test_a_site_draws_what_it_states_however_it_is_connected(
+    village: Experiment, specs_dir: Path, connection_type: str
+) -> None:
+    """By OpenDSS's own account, PV systems and loads too, in both engines' circuits."""
+    sites = tuple(replace(site, connection_type=connection_type) for site in village.sites)
+    experiment = replace(village, sites=sites)
+    scenario = randomize_scenario(7, experiment=experiment)
+    with running(scenario, experiment, specs_dir) as (grid, ticks):
+        for step, _ in enumerate(islice(ticks, 5)):
+            (datacenter,) = grid._dc_attachments
+            stated = {f"datacenter{phase}": getattr(datacenter.state.power_w, phase) / 1e3 for phase in "abc"}
+            stated |= {f"scenariopv_0_{phase}": -float(scenario.pv_systems[0].kw_per_phase(step)) for phase in "abc"}
+            stated["scenarioload_0_b"] = float(scenario.tvl[0].kw_per_phase(step))
+            drawn = {name: drawn_kw(name) for name in stated}
+            assert drawn == pytest.approx(stated, rel=2e-3)
+        dss.Circuit.SetActiveElement("Load.datacenterc")
+        wired = {"wye": "harbour.3", "delta": "harbour.3.1"}
+        assert str(dss.CktElement.BusNames()[0]).lower() == wired[connection_type]
+
+
+def drawn_kw(load: str) -> float:
+    dss.Circuit.SetActiveElement(f"Load.{load}")
+    return float(sum(dss.CktElement.Powers()[0::2]))
+
+
+@pytest.mark.parametrize("connection_type", ["wye", "delta"])
+def test_the_compiled_engine_draws_the_same(village: Experiment, specs_dir: Path, connection_type: str) -> None:
+    sites = tuple(replace(site, connection_type=connection_type) for site in village.sites)
+    experiment = replace(village, sites=sites)
+    scenario, assets = randomize_scenario(7, experiment=experiment), load_assets(experiment, specs_dir)
+    reference, compiled = (
+        simulator(scenario, experiment, assets, Engine(name)).run("none").rollout for name in ENGINES
+    )
+    np.testing.assert_allclose(compiled.voltages_pu, reference.voltages_pu, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["pv_systems", "loads"])
+def test_pv_systems_and_loads_have_no_connection_to_choose(edited_village: Edit, kind: str) -> None:
+    """They stand on the phases that their bus has, which may be one, so they are always in wye."""
+    path = edited_village(f"[[{kind}]]", f'[[{kind}]]\nconnection_type = "delta"')
+    with pytest.raises(ScenarioLibError, match="connection_type"):
+        load_experiment(path)

@@ -18,6 +18,7 @@ from scenario_lib.simulation.compiled.power_flow import OPENDSS, Network, rebuil
 from scenario_lib.simulation.compiled.read_circuit import is_symmetric, read_circuit, voltages_by_node
 from scenario_lib.simulation.compiled.refusals import refuse_what_is_not_modelled
 from scenario_lib.simulation.grid import ScenarioGrid
+from scenario_lib.simulation.opendss import opendss_held
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,11 @@ def read_network(scenario: Scenario, experiment: Experiment) -> Circuit:
             connection_type=site.connection_type,
             power_factor=experiment.datacenter.power_factor,
         )
+    with opendss_held():
+        return _read(grid)
+
+
+def _read(grid: ScenarioGrid) -> Circuit:
     grid.start()
     start_v = voltages_by_node()
     dss.Solution.SolveNoControl()  # gives the added elements their nodes; a step from `start_v`, compared below

@@ -3,6 +3,7 @@
 numba's own threads take as long to start on a step as they save, and cannot be given a `Game`.
 """
 
+import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -14,20 +15,21 @@ Job = Callable[[], None]
 class Crew:
     """Threads that work beside the calling one, until this object is gone.
 
-    They start with the first work that they are given: a process that is to fork should not have any.
+    They start with the first work that they are given, and anew in a process that was forked since.
 
     Args:
         n_helpers: Threads beside the calling one.
     """
 
     def __init__(self, n_helpers: int) -> None:
-        self._tasks: list[SimpleQueue[Job | None]] = [SimpleQueue() for _ in range(n_helpers)]
+        self._n_helpers = n_helpers
+        self._tasks: list[SimpleQueue[Job | None]] = []
         self._done: SimpleQueue[BaseException | None] = SimpleQueue()
-        self._started = False
+        self._process: int | None = None
 
     def run(self, jobs: Sequence[Job]) -> None:
         """Do all jobs, at most one per thread, the first of them in this thread; raises what one of them raises."""
-        if not self._started:
+        if self._process != os.getpid():
             self._start()
         for tasks, job in zip(self._tasks, jobs[1:], strict=False):
             tasks.put(job)
@@ -40,7 +42,8 @@ class Crew:
                 raise error
 
     def _start(self) -> None:
-        self._started = True
+        self._process, self._done = os.getpid(), SimpleQueue()
+        self._tasks = [SimpleQueue() for _ in range(self._n_helpers)]
         for tasks in self._tasks:
             threading.Thread(target=_work, args=(tasks, self._done), daemon=True).start()
         weakref.finalize(self, _dismiss, self._tasks)

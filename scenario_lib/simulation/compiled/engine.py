@@ -32,6 +32,7 @@ from scenario_lib.simulation.compiled.measures import measure_rollout
 from scenario_lib.simulation.compiled.power_flow import OPENDSS, GridState, Network, Tolerance
 from scenario_lib.simulation.compiled.second import Feeding
 from scenario_lib.simulation.grid import tan_phi
+from scenario_lib.simulation.opendss import opendss_held
 from scenario_lib.simulation.rollout import Rollout
 
 
@@ -61,7 +62,8 @@ def compile_scenario(
         PowerFlowError: OpenDSS does not converge at start-up.
         ValueError, RuntimeError: A drawn ramp needs more GPUs than its site has, as in the reference engine.
     """
-    with compiling_once("tables"):
+    # OpenDSS first: whoever waits for it must not hold a lock that its holder may want.
+    with opendss_held(), compiling_once("tables"):
         circuit = circuit_of(scenario, experiment)
         tables = build_tables(scenario, experiment, assets, n_seconds)
     plant = Plant(**{name: getattr(tables, name) for name in Plant._fields})
@@ -89,11 +91,12 @@ def circuit_of(scenario: Scenario, experiment: Experiment) -> Circuit:
     """The circuit with the scenario's elements, read once per process for all scenarios with the same, as long as its
     files stay as they are."""
     key = _circuit_key(scenario, experiment)
-    if key not in _CIRCUITS:
-        while len(_CIRCUITS) >= _CIRCUITS_KEPT:
-            del _CIRCUITS[next(iter(_CIRCUITS))]
-        _CIRCUITS[key] = read_network(scenario, experiment)
-    return _CIRCUITS[key]
+    with opendss_held():
+        if key not in _CIRCUITS:
+            while len(_CIRCUITS) >= _CIRCUITS_KEPT:
+                del _CIRCUITS[next(iter(_CIRCUITS))]
+            _CIRCUITS[key] = read_network(scenario, experiment)
+        return _CIRCUITS[key]
 
 
 _CIRCUITS_KEPT = 8

@@ -1,9 +1,9 @@
 """Compiled episodes of this process, as many as fit: a scenario that is played again begins within milliseconds."""
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
+from scenario_lib.execution.fork_lock import fork_safe_lock
 from scenario_lib.feeders.checks import require_at_least
 from scenario_lib.simulation.compiled.episode import CompiledEpisode
 
@@ -35,7 +35,7 @@ class EpisodeCache:
 
     def __init__(self, capacity_mb: float = EPISODE_CACHE_MB) -> None:
         self._known: OrderedDict[Hashable, CompiledEpisode] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self.n_bytes = 0
         self.resize(capacity_mb)
 

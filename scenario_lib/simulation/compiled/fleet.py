@@ -1,13 +1,16 @@
 """Episodes played side by side, each of a scenario, window and second of its own; they are replaced one by one."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scenario_lib.errors import InvalidSettingError
+from scenario_lib.errors import InvalidSettingError, NotCopyableError
+from scenario_lib.execution.held_signals import signals_held
 from scenario_lib.simulation.compiled.assemble import start_state
 from scenario_lib.simulation.compiled.checkpoint import Checkpoint
 from scenario_lib.simulation.compiled.circuit import Circuit
@@ -68,9 +71,28 @@ class Fleet:
         )
         self._states = _stacked_states(circuit, n_episodes)
         self._tables: PlayTables | None = None
+        self._tables_shared = False
         self._games: list[Game] = []
         self._shares = list(pairwise(shares_of(n_episodes, min(rules.threads, n_episodes))))
         self._crew = Crew(len(self._shares) - 1)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Fleet":
+        """A fleet that goes on from here by itself; both share the tables until one of them loads an episode."""
+        del memo
+        twin = object.__new__(Fleet)
+        self._tables_shared = True
+        vars(twin).update(vars(self))
+        twin.progress, twin.outcome = Progress(*_copies(self.progress)), Outcome(*_copies(self.outcome))
+        twin._states = GridState(*_copies(self._states))
+        twin._crew = Crew(len(self._shares) - 1)
+        twin._games = [twin._assembled() for _ in self._games]
+        return twin
+
+    def __reduce__(self) -> NoReturn:
+        raise NotCopyableError(
+            "an environment whose episode has begun cannot be pickled; send what makes it, and reset it with the same "
+            "seed and actions there. Within a process copy.deepcopy(env) plays on from here"
+        )
 
     def load(self, i: int, episode: CompiledEpisode, ofo_penalty: NDArray[np.float64] | None = None) -> bool:
         """Replace episode i, leaving the others as they are, and simulate its first interval.
@@ -141,7 +163,9 @@ class Fleet:
             kernel(self._games[0], *self._shares[0])
         else:
             parts = zip(self._games, self._shares, strict=True)
-            self._crew.run([partial(kernel, game, *share) for game, share in parts])
+            # An interrupted wait would leave the other threads at work on what the next step fills in.
+            with signals_held():
+                self._crew.run([partial(kernel, game, *share) for game, share in parts])
 
     def _require_alike(self, episode: CompiledEpisode) -> None:
         same_models = episode.deployment.model_labels == self.deployment.model_labels
@@ -155,7 +179,7 @@ class Fleet:
     def _put_tables(self, i: int, tables: EpisodeTables, ofo_penalty: NDArray[np.float64] | None) -> None:
         """Copy an episode's tables into row i, with more room for all if it needs that."""
         rows = {name: getattr(tables, name) for name in _TABLES}
-        before = self._tables
+        before = self._own_tables()
         n = len(self.progress.active)
         room = {name: _fitting(None if before is None else getattr(before, name), n, rows[name]) for name in _TABLES}
         penalty = self.progress.ofo_penalty
@@ -164,12 +188,20 @@ class Fleet:
             penalty[i, : len(ofo_penalty)] = ofo_penalty
         for name, row in rows.items():
             _put_row(room[name], i, row)
-        grown = before is None or any(room[name] is not getattr(before, name) for name in _TABLES)
+        grown = self._tables is None or any(room[name] is not getattr(self._tables, name) for name in _TABLES)
         if grown or penalty is not self.progress.ofo_penalty:
             self.progress = self.progress._replace(ofo_penalty=penalty)
             self._tables = self._fleet_tables(room)
             # Threads count references to arrays, so that one `Game` for all would pass between them all the time.
             self._games = [self._assembled() for _ in self._shares]
+
+    def _own_tables(self) -> PlayTables | None:
+        """The tables, or a copy of those that another fleet plays from too."""
+        tables = self._tables
+        if tables is None or not self._tables_shared:
+            return tables
+        self._tables_shared = False
+        return tables._replace(**{name: getattr(tables, name).copy() for name in _TABLES})
 
     def _fleet_tables(self, room: dict[str, NDArray]) -> PlayTables:  # type: ignore[type-arg]
         deployment = self.deployment
@@ -219,6 +251,10 @@ def _put_row(room: NDArray, i: int, row: NDArray) -> None:  # type: ignore[type-
     if row.shape != room.shape[1:]:
         room[i] = 0
     room[i][tuple(slice(size) for size in row.shape)] = row
+
+
+def _copies(arrays: Iterable[Any]) -> list[Any]:
+    return [array.copy() for array in arrays]
 
 
 def _stacked_states(circuit: Circuit, n_episodes: int) -> GridState:

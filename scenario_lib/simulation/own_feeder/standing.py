@@ -18,7 +18,7 @@ from scenario_lib.errors import DataFileError, MissingDataError
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.feeder import Limits
 from scenario_lib.feeders.sites import DatacenterPhysics
-from scenario_lib.simulation.working_directory import working_directory_kept
+from scenario_lib.simulation.opendss import compile_circuit, opendss_held, require_voltage
 
 PHASES = (1, 2, 3)
 
@@ -57,15 +57,15 @@ def standing_of(experiment: Experiment) -> Standing:
 
 @contextmanager
 def started(standing: Standing) -> Iterator[None]:
-    """OpenDSS with the circuit, solved once.
+    """OpenDSS with the circuit, solved once, and to the caller alone until the block is left.
 
     Raises:
         MissingDataError: No such file.
-        DataFileError: OpenDSS cannot compile or solve it, or it has no voltage bases.
+        DataFileError: OpenDSS cannot compile or solve it, or it has no voltage bases or no voltage.
     """
     if not standing.circuit.is_file():
         raise MissingDataError(f"{standing.circuit}: no such file; give the path of an OpenDSS circuit")
-    with working_directory_kept():
+    with opendss_held():
         try:
             _compile(standing)
             yield
@@ -74,8 +74,7 @@ def started(standing: Standing) -> Iterator[None]:
 
 
 def _compile(standing: Standing) -> None:
-    dss.Basic.ClearAll()
-    dss.Text.Command(f'Compile "{standing.circuit.resolve()}"')
+    compile_circuit(standing.circuit)
     if not dss.Basic.NumCircuits():
         raise DataFileError(f"{standing.circuit}: there is no circuit in it; expected a New Circuit command")
     dss.Text.Command("MakeBusList")
@@ -98,6 +97,7 @@ def _compile(standing: Standing) -> None:
             f"{standing.circuit}: the power flow does not converge, even without a datacenter; correct the circuit "
             f"(loads and line lengths in their units?)"
         )
+    require_voltage(standing.circuit)
 
 
 def _set_taps(taps_pu: dict[str, float]) -> None:
