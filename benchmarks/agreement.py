@@ -10,17 +10,20 @@ import argparse
 import json
 from collections import Counter
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from scenario_lib.errors import PowerFlowError
 from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening.criteria import ScreeningCriteria, judge
+from scenario_lib.screening.tuning import as_screened
 from scenario_lib.simulation.agreement import Agreement, at_a_limit, compare_ofo
-from scenario_lib.simulation.assets import load_assets
+from scenario_lib.simulation.assets import Assets, load_assets
 from scenario_lib.simulation.engines import COMPILED, REFERENCE, Engine, Simulated, simulator
 
 POLICIES = ("none", "ofo")
@@ -45,14 +48,28 @@ class Pair:
     verdicts_equal: bool
 
 
-def run(experiment: Experiment, settings: RandomizationSettings, seed: int) -> tuple[Runs | str, Runs | str]:
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What is played on both engines, and on which power traces; None means the shipped ones."""
+
+    experiment: Experiment
+    settings: RandomizationSettings
+    specs_dir: Path | None
+
+    def scenario(self, seed: int) -> Scenario:
+        return randomize_scenario(seed, experiment=self.experiment, settings=self.settings)
+
+    def assets(self) -> Assets:
+        return load_assets(self.experiment, self.specs_dir)
+
+
+def run(setup: Setup, seed: int) -> tuple[Runs | str, Runs | str]:
     """The rollouts of the two engines, or how each of them failed."""
-    assets = load_assets(experiment)
-    scenario = randomize_scenario(seed, experiment=experiment, settings=settings)
+    assets, scenario = setup.assets(), setup.scenario(seed)
 
     def on(engine: str) -> Runs | str:
         try:
-            ready = simulator(scenario, experiment, assets, Engine(engine))
+            ready = simulator(scenario, setup.experiment, assets, Engine(engine))
             return {policy: ready.run(policy) for policy in POLICIES}
         except PowerFlowError as error:
             return str(error)
@@ -60,17 +77,17 @@ def run(experiment: Experiment, settings: RandomizationSettings, seed: int) -> t
     return on(COMPILED), on(REFERENCE)
 
 
-def compare(experiment: Experiment, settings: RandomizationSettings, seed: int, runs: tuple[Runs, Runs]) -> Pair:
+def compare(setup: Setup, seed: int, runs: tuple[Runs, Runs]) -> Pair:
     """What differs between the rollouts of one seed."""
     ours, theirs = runs
-    scenario = randomize_scenario(seed, experiment=experiment, settings=settings)
+    experiment = setup.experiment
     rollouts = ours["ofo"].rollout, theirs["ofo"].rollout
     apart = {p: (ours[p].penalties > 0) != (theirs[p].penalties > 0) for p in POLICIES}
     near = {p: at_a_limit(theirs[p].rollout.voltages_pu, experiment.limits) for p in POLICIES}
     integrals = [(ours[p].measures.integral_pu_s, theirs[p].measures.integral_pu_s) for p in POLICIES]
     verdicts = [judge(each["none"].measures, each["ofo"].measures, ScreeningCriteria()) for each in runs]
     return Pair(
-        agreement=compare_ofo(scenario, experiment, load_assets(experiment), *rollouts),
+        agreement=compare_ofo(setup.scenario(seed), experiment, setup.assets(), *rollouts),
         apart=sum(int(np.count_nonzero(apart[p])) for p in POLICIES),
         at_limit=sum(int(np.count_nonzero(apart[p] & near[p])) for p in POLICIES),
         seconds_near_a_limit=sum(int(np.count_nonzero(near[p])) for p in POLICIES),
@@ -91,18 +108,17 @@ def report(system: str, seed: int, pair: Pair) -> None:
         print(f"{system} seed {seed}: the verdicts differ", flush=True)
 
 
-def figures(system: str, settings: RandomizationSettings, seeds: range) -> dict[str, object]:
+def figures(system: str, setup: Setup, seeds: range) -> dict[str, object]:
     """Counts over all seeds."""
-    experiment = load_experiment(system)
     pairs: list[Pair] = []
     failures: Counter[str] = Counter()
     for seed in seeds:
-        ours, theirs = run(experiment, settings, seed)
+        ours, theirs = run(setup, seed)
         if isinstance(ours, str) or isinstance(theirs, str):
             failures["both alike" if ours == theirs else "differently"] += 1
             print(f"{system} seed {seed}: compiled {ours}; reference {theirs}", flush=True)
             continue
-        pairs.append(compare(experiment, settings, seed, (ours, theirs)))
+        pairs.append(compare(setup, seed, (ours, theirs)))
         report(system, seed, pairs[-1])
     flips = [flip for pair in pairs for flip in pair.agreement.flips]
     return {
@@ -127,12 +143,19 @@ def main() -> None:
     parser.add_argument("--system", action="append")
     parser.add_argument("--seeds", type=int, nargs=2, default=(0, 20), help="first seed, and the one after the last")
     parser.add_argument("--ramp-up-prob", type=float, help="instead of the default")
+    parser.add_argument("--specs-dir", type=Path, help="spec cache in openg2g's layout, instead of the shipped one")
     arguments = parser.parse_args()
     for system in arguments.system or ["ieee13", "ieee34", "ieee123"]:
-        settings = RandomizationSettings(randomize_ramps=load_experiment(system).randomize_ramps_default)
+        experiment = load_experiment(system)
+        settings = RandomizationSettings(randomize_ramps=experiment.randomize_ramps_default)
         if arguments.ramp_up_prob is not None:
             settings = replace(settings, ramp_up_prob=arguments.ramp_up_prob)
-        print(json.dumps(figures(system, settings, range(*arguments.seeds))), flush=True)
+        print(
+            json.dumps(
+                figures(system, Setup(as_screened(experiment), settings, arguments.specs_dir), range(*arguments.seeds))
+            ),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -30,7 +30,12 @@ EXIT_SOME_FAILED = 6
     metavar="DIR,DIR",
     help="Trained policies in one rollout, each at sites of its own; repeat.",
 )
-@click.option("--baselines", default="none,rule-based,ofo", show_default=True, help='Named controls, or "".')
+@click.option(
+    "--baselines",
+    default="none,rule-based,ofo",
+    show_default=True,
+    help='Named controls, also rule-based-zonal, or "".',
+)
 @click.option("--records", default="all", show_default=True, metavar="all|N", help="Replay N records, spread evenly.")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Also write scenarios.parquet, summary.parquet, table.txt."

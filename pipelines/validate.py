@@ -10,6 +10,7 @@ import click
 
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.execution.tasks import RunOptions
+from scenario_lib.screening.engine_comparison import NO_LIMITS, FlipLimits
 from scenario_lib.screening.findings import Cause, Finding, Grade, RecordVerdict
 from scenario_lib.screening.replay import ReplayOptions
 from scenario_lib.screening.validate import ValidationReport, validate_library
@@ -21,12 +22,14 @@ from .options import jobs_option, json_option, specs_dir_option, timeout_option
 _WORDS = {
     Grade.HELD: "held: identical",
     Grade.WITHIN_TOLERANCE: "held within tolerance",
+    Grade.EXPLAINED: "held, flips explained by rounding",
     Grade.NOT_VERIFIABLE: "cannot be verified",
     Grade.DIFFERS: "DIFFERS",
 }
 _OF_RECORDS = {
     Grade.HELD: "identical",
     Grade.WITHIN_TOLERANCE: "identical within tolerance",
+    Grade.EXPLAINED: "explained by rounding",
     Grade.NOT_VERIFIABLE: "not verifiable",
     Grade.DIFFERS: "different",
 }
@@ -51,6 +54,8 @@ _CAUSES = {
 @click.option("--engine", type=click.Choice(ENGINES), help="Engine to replay on.  [default: the record's own]")
 @click.option("--tolerance", type=click.Choice(TOLERANCES), default="opendss", show_default=True, help="With --engine.")
 @click.option("--from-numbers", is_flag=True, help="Replay stored numbers; draw nothing. For another numpy's library.")
+@click.option("--max-explained", type=int, help="Most records whose figures a flip explained by rounding may change.")
+@click.option("--max-explained-change", type=float, help="Largest change of an OFO integral by one, such as 0.05.")
 @specs_dir_option
 @jobs_option
 @timeout_option
@@ -59,18 +64,25 @@ def command(library: Path, replay: str, as_json: bool, **options: Any) -> None:
     """Check that files are whole and unchanged, draw every record again, and replay rollouts bit for bit.
 
     Every record gets a verdict: identical, identical within tolerance (penalties within 1e-10 pu^2), or different;
-    with the cause, where it can be told.
+    with the cause, where it can be told. On another engine it may also be explained by rounding: OFO decided otherwise
+    on a rounding boundary, which changed figures but not the verdict.
 
     \b
-    Exit codes: 0 held; 1 differs; 2 usage; 3 cannot be verified (no digests); 4 equal within tolerance.
+    Exit codes: 0 held, or explained by rounding; 1 differs; 2 usage; 3 cannot be verified (no digests); 4 equal within
+    tolerance.
     """
     run = RunOptions(options["jobs"], options["timeout_s"])
     engine = None if options["engine"] is None else Engine(options["engine"], options["tolerance"])
-    given = (options["specs_dir"], options["system"], engine, run, options["from_numbers"])
+    flips = FlipLimits(options["max_explained"], options["max_explained_change"])
+    if flips != NO_LIMITS and engine is None:
+        raise InvalidSettingError(
+            "--max-explained and --max-explained-change say nothing without --engine; give it too"
+        )
+    given = (options["specs_dir"], options["system"], engine, run, options["from_numbers"], flips)
     replays = ReplayOptions(_replay_count(replay), *given)
     report = validate_library(library, replays)
     click.echo(_as_json(report) if as_json else _as_text(report))
-    sys.exit(int(report.grade))
+    sys.exit(report.grade.exit_code)
 
 
 def _replay_count(text: str) -> int | None:

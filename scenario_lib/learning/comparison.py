@@ -77,6 +77,10 @@ class ControlSummary:
 
 
 _UNCONTROLLED = "none"
+_MEANINGS = {
+    "rule-based": "every site acts on the worst voltage of the whole feeder, openg2g's default",
+    "rule-based-zonal": "every site acts on the worst voltage of its own zone; without zones, as rule-based",
+}
 _ARROW_TYPES: dict[object, pa.DataType] = {int: pa.int64(), str: pa.string()}
 _SUMMARY_SCHEMA = pa.schema(
     [(field.name, _ARROW_TYPES.get(field.type, pa.float64())) for field in fields(ControlSummary)]
@@ -101,11 +105,13 @@ class Comparison:
         controls: Their names, in the order asked for.
         scenarios: Per scenario and control, scenario by scenario.
         warnings: What should be known before the figures are believed.
+        notes: What else is to be known of the controls.
     """
 
     controls: tuple[str, ...]
     scenarios: tuple[ScenarioFigures, ...]
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Comparison({', '.join(self.controls)}: {len(self.scenarios)} rollouts, {len(self.warnings)} warnings)"
@@ -150,6 +156,7 @@ class Comparison:
         """Everything as plain values."""
         return {
             "warnings": list(self.warnings),
+            "meanings": self.meanings(),
             "summary": [asdict(summary) for summary in self.summaries()],
             "scenarios": [entry.to_row() for entry in self.scenarios],
         }
@@ -157,8 +164,13 @@ class Comparison:
     def lines(self) -> list[str]:
         """The summary and the integral violations per scenario as text."""
         lines = [f"warning: {warning}" for warning in self.warnings]
-        lines += [*_summary_lines(self.summaries()), "", *self._scenario_lines()]
+        lines += [*_summary_lines(self.summaries()), *self.meanings(), "", *self._scenario_lines()]
         return lines + [f"failed: seed {entry.seed} under {entry.control}: {entry.failure}" for entry in self.failed]
+
+    def meanings(self) -> list[str]:
+        """What controls do whose names leave it open."""
+        named = [f"{control}: {_MEANINGS[control]}" for control in self.controls if control in _MEANINGS]
+        return [*named, *self.notes]
 
     def _scenario_lines(self) -> list[str]:
         widths = [max(9, len(control) + 2) for control in self.controls]

@@ -33,6 +33,7 @@ from scenario_lib.library.recipe import located_experiment
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.view import spread_records
 from scenario_lib.scenario.model import Scenario
+from scenario_lib.screening.tuning import as_screened, tuning_text
 from scenario_lib.simulation.assets import Assets, load_assets
 from scenario_lib.simulation.engines import REFERENCE, Engine, as_engine, prepare, simulator
 from scenario_lib.simulation.policies import POLICIES
@@ -45,7 +46,7 @@ class EvaluationOptions:
 
     Attributes:
         policies: Directories of trained policies.
-        baselines: Named policies to compare with, among "none", "rule-based", "ofo".
+        baselines: Named policies to compare with, among those of `simulation.policies`.
         records: How many records, spread over the library; None for all.
         specs_dir: Spec cache to replay on; None means the shipped one.
         system: Experiment's TOML file, for a library on a feeder of the user's own.
@@ -55,7 +56,7 @@ class EvaluationOptions:
     """
 
     policies: tuple[Path, ...] = ()
-    baselines: tuple[str, ...] = POLICIES
+    baselines: tuple[str, ...] = ("none", "ofo", "rule-based")
     records: int | None = None
     specs_dir: Path | None = None
     system: str | None = None
@@ -120,7 +121,8 @@ def evaluate(
         figures[outcome.task] = _scenario_figures(outcome, library, names)
         if show is not None:
             show(len(figures), len(tasks))
-    return Comparison(names, tuple(figures[task] for task in sorted(figures)), tuple(warnings))
+    rows = tuple(figures[task] for task in sorted(figures))
+    return Comparison(names, rows, tuple(warnings), _ofo_notes(library, options))
 
 
 def _with_engine(library: ScenarioLibrary, options: EvaluationOptions) -> tuple[EvaluationOptions, list[str]]:
@@ -134,6 +136,19 @@ def _with_engine(library: ScenarioLibrary, options: EvaluationOptions) -> tuple[
             notice = f"the compiled engine does not model {what}; the reference engine was used"
             return replace(options, engine=Engine(REFERENCE)), [notice]
     return options, []
+
+
+def _ofo_notes(library: ScenarioLibrary, options: EvaluationOptions) -> tuple[str, ...]:
+    """How OFO is tuned here, beside how it was when the library was screened."""
+    if "ofo" not in options.baselines:
+        return ()
+    experiments = [located_experiment(recipe, options.system) for recipe in library.recipes.values()]
+    texts = (
+        f"ofo: as the experiment has it, {tuning_text(experiment.ofo)}; screening had "
+        f"{tuning_text(as_screened(experiment).ofo)}"
+        for experiment in experiments
+    )
+    return tuple(dict.fromkeys(texts))
 
 
 def control_names(controls: Sequence[Control]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from scenario_lib.errors import LibraryError
 from scenario_lib.feeders.canonical import canonical_json
+from scenario_lib.feeders.checks import LARGEST_SEED
 from scenario_lib.library.arrow_file import buffer_digest, map_file, numbers_of, parse_batch, write_batch
 from scenario_lib.library.files import parse_json
 from scenario_lib.library.record import CONTRACT_FIELDS, RecordFields, RecordProof, ScenarioRecord
@@ -24,7 +25,6 @@ _ARROW_TYPES = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.
 _PROOF_FIELDS = tuple(field.name for field in fields(RecordProof))
 _OVERLAY = "training_overlay"
 _BLOCK = 1024
-_LARGEST_SEED = 2**63 - 1
 
 
 def _arrow_fields(kind: type) -> list[pa.Field]:
@@ -114,7 +114,7 @@ class StoredRecords(Sequence[ScenarioRecord]):
 
     def positions(self, seed: int) -> list[int]:
         """Where the records of a seed are; empty if there is none."""
-        if not 0 <= seed <= _LARGEST_SEED:
+        if not 0 <= seed <= LARGEST_SEED:
             return []
         order, seeds = self._by_seed
         found = order[np.searchsorted(seeds, seed, "left") : np.searchsorted(seeds, seed, "right")]

@@ -17,6 +17,7 @@ _LIMIT_BOUNDS = {
     "max_failed": count(),
     "max_lost": count(),
     "max_flipped": count(),
+    "max_explained": count(),
     "max_acceptance_change": Bounds(0),
     "max_distance": Bounds(0),
 }
@@ -51,6 +52,8 @@ class Limits:
         max_failed: Most candidates that raised, ran out of time or killed their worker.
         max_lost: Most records of the last good night that are gone, or have another scenario under their seed.
         max_flipped: Most candidates of the last good night that are judged otherwise about being accepted.
+        max_explained: Most of the records replayed on the reference engine whose figures differ by a decision on a
+            rounding boundary; one that changes the verdict always keeps a night from being published.
         max_acceptance_change: Largest change of the fraction accepted.
         max_distance: Largest Kolmogorov-Smirnov distance of the records' recovery or baseline integral.
     """
@@ -61,6 +64,7 @@ class Limits:
     max_failed: int | None = 0
     max_lost: int | None = None
     max_flipped: int | None = None
+    max_explained: int | None = 1
     max_acceptance_change: float | None = None
     max_distance: float | None = None
 

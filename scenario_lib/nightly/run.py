@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
-from scenario_lib.errors import BuildRefusedError, ScenarioLibError
+from scenario_lib.errors import BuildRefusedError, InvalidSettingError, ScenarioLibError
 from scenario_lib.execution.tasks import RunOptions, one_line
 from scenario_lib.nightly.config import Limits, NightPlan
 from scenario_lib.nightly.diff import LibraryDiff, diff_libraries
 from scenario_lib.nightly.report import NightReport, Outcome
-from scenario_lib.nightly.shelf import NightFolders
+from scenario_lib.nightly.shelf import NightFolders, latest_night
 from scenario_lib.screening.build import ProgressHook, build_strata
 from scenario_lib.screening.criteria import FAILED
+from scenario_lib.screening.engine_comparison import FlipLimits
 from scenario_lib.screening.findings import Grade
 from scenario_lib.screening.library_info import library_info
 from scenario_lib.screening.plan_recipes import MeasureOptions, planned
@@ -48,11 +49,16 @@ def run_night(night: Night) -> NightReport:
     A night that was interrupted goes on where it stopped; one that is published already is left as it is.
 
     Raises:
+        InvalidSettingError: The night lies in the future; nothing was done.
+        BuildRefusedError: Something else has its place; nothing was done.
         NightBusyError: Another run is under way in the same directory; nothing was done.
         KeyboardInterrupt: Interrupted; the same call goes on.
     """
+    _require_not_ahead(night.date)
     folders = NightFolders(night.plan.root)
     with folders.claimed():
+        for shelf in (folders.good, folders.failed):
+            shelf.require_place(night.date)
         if folders.good.library(night.date).is_dir():
             return _already_published(night, folders)
         work = folders.work(night.date)
@@ -61,9 +67,16 @@ def run_night(night: Night) -> NightReport:
             if report.passed:
                 report = _timed(stage, step, night, work / "library", report)
         report = _put_away(report, folders, work / "library")
-        folders.good.prune(night.plan.config.keep.good, spare=folders.current())
+        spared = {day for day in (folders.current(), night.date) if day is not None}
+        folders.good.prune(night.plan.config.keep.good, spared)
         folders.failed.prune(night.plan.config.keep.failed)
         return report
+
+
+def _require_not_ahead(night: date) -> None:
+    latest = latest_night()
+    if night > latest:
+        raise InvalidSettingError(f"night: found {night}, which lies in the future; expected a day up to {latest}")
 
 
 Step = Callable[[Night, Path, NightReport], NightReport]
@@ -87,11 +100,17 @@ _FAILURE_OF = {"build": Outcome.BUILD_FAILED, "validate": Outcome.NOT_VALID, "co
 
 def _already_published(night: Night, folders: NightFolders) -> NightReport:
     """A night whose library is in its place; only the pointer may be behind, if a run was killed just before."""
-    current = folders.current()
-    if current is None or current < night.date:
-        folders.point_at(night.date)
     library = folders.good.library(night.date)
-    return replace(_counted(NightReport(night.date, library=library), library), message="was published already")
+    report = _counted(NightReport(night.date, library=library), library)
+    return _pointed_at(replace(report, message="was published already"), folders)
+
+
+def _pointed_at(report: NightReport, folders: NightFolders) -> NightReport:
+    """The report of a published night, once the pointer has moved to it, or else saying why it has not."""
+    if folders.advance(report.night):
+        return report
+    why = f"{folders.pointer} was not put there by a night and is left as it is: move it away, and run this again"
+    return replace(report, message=f"{report.message}; {why}")
 
 
 def _build(night: Night, library: Path, report: NightReport) -> NightReport:
@@ -127,9 +146,11 @@ def _validate(night: Night, library: Path, report: NightReport) -> NightReport:
         return _ended(report, Outcome.NOT_VALID, _against(own))
     if samples.reference == 0:
         return report
-    other = validate_library(library, replace(options, records=samples.reference, engine=Engine(REFERENCE)))
+    flips = FlipLimits(records=night.plan.config.limits.max_explained)
+    on_reference = replace(options, records=samples.reference, engine=Engine(REFERENCE), flips=flips)
+    other = validate_library(library, on_reference)
     report = replace(report, reference_grade=other.grade.name.lower())
-    if other.grade not in (Grade.HELD, Grade.WITHIN_TOLERANCE):
+    if other.grade not in (Grade.HELD, Grade.WITHIN_TOLERANCE, Grade.EXPLAINED):
         return _ended(report, Outcome.NOT_VALID, _against(other))
     return report
 
@@ -141,7 +162,7 @@ def _against(report: ValidationReport) -> str:
 
 def _compare(night: Night, library: Path, report: NightReport) -> NightReport:
     folders = NightFolders(night.plan.root)
-    against = folders.current()
+    against = folders.last_good()
     if against is None:
         return report
     diff = diff_libraries(folders.good.library(against), library)
@@ -185,12 +206,12 @@ def _put_away(report: NightReport, folders: NightFolders, library: Path) -> Nigh
     if report.passed:
         report = replace(report, library=folders.good.library(report.night))
         folders.good.put(library, report.night, report.to_dict())
-        folders.point_at(report.night)
-        folders.forget_work()
+        report = _pointed_at(report, folders)
+        folders.forget_work(report.night)
     elif library.is_dir():
         report = replace(report, library=folders.failed.library(report.night))
         folders.failed.put(library, report.night, report.to_dict())
-        folders.forget_work()
+        folders.forget_work(report.night)
     else:
         folders.failed.note(report.night, report.to_dict())
     return report

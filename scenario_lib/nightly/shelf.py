@@ -4,13 +4,17 @@ ROOT/current            -> nights/2026-11-30, moved in one rename, and only to a
 ROOT/nights/2026-11-30  a library that passed, with 2026-11-30.json beside it
 ROOT/failed/2026-11-29  one that did not, likewise
 ROOT/work/              the build that is under way
+
+Whatever else is there (lost+found, a README, a night that lies in the future) is not ours: it is neither read nor
+removed.
 """
 
 import logging
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,25 @@ from scenario_lib.screening.journal import is_journal_file
 logger = logging.getLogger(__name__)
 
 _TRASH = ".trash-"
+_REPORT = ".json"
+
+_LEEWAY = timedelta(days=2)
+"""Clocks and time zones differ by less; a night further ahead is a mistake."""
+
+
+def latest_night() -> date:
+    """The last day that may name a night now; later ones lie in the future."""
+    return datetime.now(UTC).date() + _LEEWAY
+
+
+def night_named(name: str) -> date | None:
+    """The night of that name, such as "2026-11-30"; None if it is not one."""
+    try:
+        night = date.fromisoformat(name)
+    except ValueError:
+        return None
+    # Python reads "20261130" and "2026-W49-1" too, and nobody looks for a night there.
+    return night if night.isoformat() == name else None
 
 
 class Shelf:
@@ -31,6 +54,19 @@ class Shelf:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+
+    def report(self, night: date) -> Path:
+        return self.folder / f"{night.isoformat()}{_REPORT}"
+
+    def require_place(self, night: date) -> None:
+        """Refuse a night whose place is taken by what no night wrote.
+
+        Raises:
+            BuildRefusedError: Naming it.
+        """
+        for place, fits in ((self.library(night), Path.is_dir), (self.report(night), Path.is_file)):
+            if os.path.lexists(place) and not fits(place):
+                raise BuildRefusedError(f"{place}: is not what a night writes there; move it away")
 
     def library(self, night: date) -> Path:
         return self.folder / night.isoformat()
@@ -48,27 +84,38 @@ class Shelf:
     def note(self, night: date, report: dict[str, Any]) -> None:
         """Write a night's report without a library."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_json(self.folder / f"{night.isoformat()}.json", report)
+        write_json(self.report(night), report)
 
     def nights(self) -> list[date]:
-        """Nights of which there is a library or a report, newest first."""
+        """Nights of which there is a library or a report, newest first; those in the future are none, and are named."""
         if not self.folder.is_dir():
             return []
-        names = {path.name.removesuffix(".json") for path in self.folder.iterdir() if not path.name.startswith(".")}
-        return sorted((date.fromisoformat(name) for name in names), reverse=True)
+        found = {night for path in self.folder.iterdir() if (night := _night_of(path)) is not None}
+        latest = latest_night()
+        for night in sorted(night for night in found if night > latest):
+            logger.warning("%s: lies in the future, and is left out", self.folder / night.isoformat())
+        return sorted((night for night in found if night <= latest), reverse=True)
 
-    def prune(self, keep: int, spare: date | None = None) -> None:
-        """Remove all but the newest, and never the one that is spared."""
+    def prune(self, keep: int, spare: Collection[date] = ()) -> None:
+        """Remove all but the newest, and never those that are spared."""
         for night in self.nights()[keep:]:
-            if night != spare and _is_removable(self.library(night)):
+            if night not in spare and _is_removable(self.library(night)):
                 _discard(self.library(night))
-                (self.folder / f"{night.isoformat()}.json").unlink(missing_ok=True)
+                self.report(night).unlink(missing_ok=True)
 
     def sweep(self) -> None:
         """Finish removals that were interrupted."""
         for leftover in self.folder.glob(f"{_TRASH}*"):
-            require_leftover(leftover)
-            shutil.rmtree(leftover)
+            if night_named(leftover.name.removeprefix(_TRASH)):
+                require_leftover(leftover)
+                shutil.rmtree(leftover)
+
+
+def _night_of(path: Path) -> date | None:
+    """The night whose library or report this is; None if it is neither."""
+    if path.is_dir():
+        return night_named(path.name)
+    return night_named(path.name.removesuffix(_REPORT)) if path.suffix == _REPORT and path.is_file() else None
 
 
 class NightFolders:
@@ -101,24 +148,56 @@ class NightFolders:
         Raises:
             BuildRefusedError: Something that is not ours is where this would be removed or replaced.
         """
-        require_leftover(self._work, _is_work)
         require_replaceable(self.failed.library(night))
         wanted = self._work / night.isoformat()
         wanted.mkdir(parents=True, exist_ok=True)
-        for other in self._work.iterdir():
-            if other != wanted:
-                shutil.rmtree(other)
+        builds = [path for path in self._work.iterdir() if night_named(path.name)]
+        for build in builds:
+            require_leftover(build, _is_work)
+        for build in builds:
+            if build != wanted:
+                shutil.rmtree(build)
         for shelf in (self.good, self.failed):
             shelf.sweep()
         return wanted
 
-    def forget_work(self) -> None:
-        """Remove what builds left."""
-        shutil.rmtree(self._work, ignore_errors=True)
+    def forget_work(self, night: date) -> None:
+        """Remove what a night's build left."""
+        shutil.rmtree(self._work / night.isoformat(), ignore_errors=True)
+        if not any(self._work.iterdir()):
+            self._work.rmdir()
+
+    @property
+    def pointer_is_foreign(self) -> bool:
+        """Something stands where the pointer belongs that no night put there."""
+        return os.path.lexists(self.pointer) and self._pointed() is None
 
     def current(self) -> date | None:
-        """The night that the pointer names."""
-        return date.fromisoformat(self.pointer.readlink().name) if self.pointer.is_symlink() else None
+        """The night that the pointer names; None if it names none that counts."""
+        night = self._pointed()
+        return None if night is None or night > latest_night() or not self.good.library(night).is_dir() else night
+
+    def last_good(self) -> date | None:
+        """The night that others are compared with: the current one, or else the newest that is there."""
+        there = (night for night in self.good.nights() if self.good.library(night).is_dir())
+        return self.current() or next(there, None)
+
+    def _pointed(self) -> date | None:
+        """The night that the pointer names, whether or not it is there."""
+        if not self.pointer.is_symlink():
+            return None
+        target = self.root / self.pointer.readlink()
+        return night_named(target.name) if target.parent.resolve() == self.good.folder.resolve() else None
+
+    def advance(self, night: date) -> bool:
+        """Move the pointer forward to a night; False if what stands there is not ours, and stays."""
+        if self.pointer_is_foreign:
+            logger.warning("%s: was not put there by a night, and is left as it is", self.pointer)
+            return False
+        current = self.current()
+        if current is None or current < night:
+            self.point_at(night)
+        return True
 
     def point_at(self, night: date) -> None:
         """Move the pointer in one rename; it is relative, so that the root can be moved."""

@@ -15,6 +15,7 @@ from scenario_lib.screening.readable import threshold_text
 _VERDICTS = {
     Grade.HELD: ("good", "Held: files are those that were written, and every record is drawn again as it was."),
     Grade.WITHIN_TOLERANCE: ("open", "Held within tolerance."),
+    Grade.EXPLAINED: ("open", "Held but for decisions on a rounding boundary."),
     Grade.NOT_VERIFIABLE: ("open", "Cannot be verified: the library has no digests."),
     Grade.DIFFERS: ("bad", "Differs: something is not as it was written."),
 }

@@ -1,7 +1,6 @@
 """Build a library: measure candidates in parallel, choose afterwards in seed order, publish all or nothing."""
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from scenario_lib.screening.planned import PlannedStratum, Screened, plan_stratu
 from scenario_lib.screening.progress import Progress, ProgressHook, Tally
 from scenario_lib.screening.provenance import build_record, recipe_of
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
+from scenario_lib.screening.seeds import holds
 from scenario_lib.screening.select import Chosen, Selection, select
 from scenario_lib.screening.travel import Measuring
 from scenario_lib.screening.workspace import Workspace
@@ -112,6 +112,7 @@ def build_strata(
         MissingExtraError, ClusterError: The cluster cannot be used; nothing was started. Or it is gone: what is
             finished stays in the journal.
         BuildRefusedError: The target exists, another build runs, the disk is too small, or the journal differs.
+        UnwritableFileError: The disk filled up; what is finished stays in the journal.
         InvalidSettingError: Two strata share a seed or a name.
         MissingDataError, DataFileError: Data are missing or do not fit; nothing was started.
         KeyboardInterrupt: Interrupted; what is finished stays in the journal.
@@ -119,7 +120,7 @@ def build_strata(
     require_disjoint(strata)
     workspace = Workspace(options.out)
     with workspace.claimed():
-        workspace.require_free(options, sum(stratum.request.most_candidates for stratum in strata))
+        workspace.require_free(options, [stratum.request for stratum in strata])
         if options.cluster is not None:
             require_usable(options.cluster, distributions())
         strata, notice = _ready(strata)
@@ -128,7 +129,7 @@ def build_strata(
         resumed = _open_journal(workspace.journal, record, options)
         logger.debug("%s: %d workers on engine %s", options.out, options.jobs, strata[0].plan.engine.label)
         log = BuildLog(jobs=options.jobs, resumed=len(resumed))
-        running = _Running(workspace.journal, {**known.lines, **resumed}, known, options, Tally(on_progress, strata))
+        running = _Running(workspace, {**known.lines, **resumed}, known, options, Tally(on_progress, strata))
         screened = [
             Screened(stratum, recipe, recipe.id, running.screen(stratum))
             for stratum, recipe in zip(strata, recipes, strict=True)
@@ -204,7 +205,7 @@ def _publish(workspace: Workspace, folder: Path, accepted_any: bool) -> Path:
 class _Running:
     """What the strata of a build share while candidates are measured."""
 
-    journal: Journal
+    workspace: Workspace
     lines: dict[int, JournalLine]
     known: Known
     options: BuildOptions
@@ -215,7 +216,8 @@ class _Running:
         self.tally.begin_stratum()
         while True:
             _measure(stratum, self.options, _State(self, stratum))
-            wanted = [self.lines[seed].measured for seed in stratum.request.seed_order() if seed in self.lines]
+            seeds = stratum.request.seed_order()
+            wanted = [line.measured for seed, line in self.lines.items() if holds(seeds, seed)]
             chosen = select(wanted, stratum.plan.criteria, stratum.request.goal)
             # Only figures known from before may come without traces; what is accepted of them is measured after all.
             lacking = [choice.measured.seed for choice in chosen if choice.accepted and not self._has_traces(choice)]
@@ -227,9 +229,15 @@ class _Running:
     def _has_traces(self, choice: Chosen) -> bool:
         return self.lines[choice.measured.seed].trace_digests is not None
 
+    def keep(self, candidate: Candidate, seconds: float) -> None:
+        """Write down a finished candidate, and see that there is room for the library."""
+        seed = candidate.measured.seed
+        self.lines[seed] = self.workspace.journal.append(candidate, seconds)
+        self.workspace.require_room(len(self.lines), self.tally.accepted)
+
     def traces(self, seed: int) -> tuple[Array, Array]:
         """The (baseline, OFO) penalty traces of an accepted candidate."""
-        return self.known.traces(seed) if self._was_known(seed) else self.journal.traces(seed)
+        return self.known.traces(seed) if self._was_known(seed) else self.workspace.journal.traces(seed)
 
     def seconds_by_seed(self) -> dict[int, float]:
         """How long each candidate took that was measured for this build (s)."""
@@ -247,13 +255,14 @@ class _State:
         self._lines = running.lines
         self._request = stratum.request
         self._selection = Selection(stratum.plan.criteria, stratum.request.goal)
-        self._seeds = deque(stratum.request.seed_order())
-        self._finished = sum(seed in self._lines for seed in self._seeds)
+        self._seeds = stratum.request.seed_order()
+        self._next = 0
+        self._finished = sum(holds(self._seeds, seed) for seed in self._lines)
         self._advance()
 
     def waiting(self) -> Iterator[int]:
         """Seeds still to be measured, as long as more are needed."""
-        for seed in self._request.seed_order():
+        for seed in self._seeds:
             if self._selection.enough:
                 return
             if seed not in self._lines:
@@ -263,13 +272,14 @@ class _State:
         """Write down one more candidate."""
         candidate = outcome.result or _failed(outcome)
         self._finished += 1
-        self._lines[outcome.task] = self._running.journal.append(candidate, outcome.seconds)
+        self._running.keep(candidate, outcome.seconds)
         self._advance()
 
     def _advance(self) -> None:
         """Move the finished beginning of the seed order forward; only it decides whether enough are accepted."""
-        while self._seeds and self._seeds[0] in self._lines:
-            self._selection.add(self._lines[self._seeds.popleft()].measured)
+        while self._next < len(self._seeds) and self._seeds[self._next] in self._lines:
+            self._selection.add(self._lines[self._seeds[self._next]].measured)
+            self._next += 1
         accepted, total = self._selection.accepted, self._request.goal.total
         # Seeds beyond the last one needed may have been under way; they count for nothing.
         accepted = accepted if total is None else min(accepted, total)

@@ -6,19 +6,26 @@ from enum import IntEnum, StrEnum
 
 
 class Grade(IntEnum):
-    """Verdict on a record or a library; the values are the exit codes of `scenario-lib validate`.
+    """Verdict on a record or a library.
 
-    HELD is identical, bit for bit; WITHIN_TOLERANCE identical within the tolerance that `replay.py` states.
+    HELD is identical, bit for bit; WITHIN_TOLERANCE identical within the tolerance that `replay.py` states. EXPLAINED:
+    on the other engine OFO decided otherwise, on a rounding boundary, and what followed differs; the verdict does not.
     """
 
     HELD = 0
     DIFFERS = 1
     NOT_VERIFIABLE = 3
     WITHIN_TOLERANCE = 4
+    EXPLAINED = 5
+
+    @property
+    def exit_code(self) -> int:
+        """What `scenario-lib validate` ends with: the value, but rounding is no fault of anything."""
+        return 0 if self is Grade.EXPLAINED else int(self)
 
 
 # From good to bad: the grade of a library is the worst of its findings.
-_SEVERITY = (Grade.HELD, Grade.WITHIN_TOLERANCE, Grade.NOT_VERIFIABLE, Grade.DIFFERS)
+_SEVERITY = (Grade.HELD, Grade.WITHIN_TOLERANCE, Grade.EXPLAINED, Grade.NOT_VERIFIABLE, Grade.DIFFERS)
 
 
 class Cause(StrEnum):

@@ -16,6 +16,7 @@ from scenario_lib.library.origin import built_on
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.screening.criteria import KINDS
 from scenario_lib.screening.readable import Spread, spread_text, threshold_text
+from scenario_lib.screening.tuning import as_screened, tuning_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class LibraryInfo:
     recipes: tuple[str, ...]
     strata: tuple[StratumInfo, ...]
     screening: dict[str, float]
+    ofo: tuple[str, ...]
     versions: dict[str, str]
     data: dict[str, dict[str, str]]
     cpu_features: tuple[str, ...]
@@ -101,6 +103,7 @@ class LibraryInfo:
             lines.append(
                 f"screening           {', '.join(f'{n} {threshold_text(v)}' for n, v in self.screening.items())}"
             )
+        lines += [f"ofo                 {text}" for text in self.ofo]
         if self.versions:
             lines.append(f"built with          {', '.join(f'{n} {v}' for n, v in self.versions.items())}")
         if self.cpu_features:
@@ -138,12 +141,23 @@ def library_info(path: Path) -> LibraryInfo:
         recipes=tuple(name for name in contents.recipes if name),
         strata=_strata(contents, rows),
         screening=contents.screening,
+        ofo=_ofo(contents),
         versions=contents.versions,
         data={name: _data(recipe) for name, recipe in contents.recipes.items() if name},
         cpu_features=tuple(map(str, built_on(path).get("cpu_features", ()))),
         verifiable=bool(contents.digests),
         reproducible=contents.reproducible,
     )
+
+
+def _ofo(contents: LibraryContents) -> tuple[str, ...]:
+    """How OFO is tuned in screening, and in rollouts and evaluations of an experiment; each different text once."""
+    experiments = [recipe.experiment for recipe in contents.recipes.values()]
+    texts = (
+        f"screened with {tuning_text(as_screened(experiment).ofo)}; evaluated with {tuning_text(experiment.ofo)}"
+        for experiment in experiments
+    )
+    return tuple(dict.fromkeys(texts))
 
 
 def _data(recipe: Recipe) -> dict[str, str]:

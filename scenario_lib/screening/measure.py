@@ -23,6 +23,7 @@ from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening.criteria import KINDS, Reason, ScreeningCriteria, judge, judge_baseline
+from scenario_lib.screening.tuning import as_screened
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import Engine, Simulated, as_engine, simulator
 from scenario_lib.simulation.rollout import Rollout
@@ -125,7 +126,7 @@ def measure_candidate(plan: MeasurePlan, seed: int) -> Candidate:
     scenario = randomize_scenario(seed, experiment=plan.experiment, settings=plan.settings)
     drawn = _Drawn(seed, scenario)
     try:
-        simulated = simulator(scenario, plan.experiment, assets, plan.engine)
+        simulated = simulator(scenario, as_screened(plan.experiment), assets, plan.engine)
         baseline = _finite(simulated.run("none"))
     except (PowerFlowError, ValueError, RuntimeError) as error:
         return Candidate(drawn.measured(failure=_failure("baseline", error)), None)

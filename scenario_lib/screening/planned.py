@@ -6,12 +6,14 @@ another, stratum by stratum, unless a stratum says where its own begin.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.library.strata import Stratum
 from scenario_lib.screening.measure import MeasurePlan
 from scenario_lib.screening.request import CandidateRequest
+from scenario_lib.screening.seeds import shared
 from scenario_lib.screening.select import Chosen, shortfalls
 
 
@@ -70,17 +72,14 @@ def require_disjoint(strata: Sequence[PlannedStratum]) -> None:
         InvalidSettingError: Naming the strata and what they share.
     """
     _require_distinct_names([str(stratum.name) for stratum in strata])
-    taken: dict[int, str | None] = {}
-    for stratum in strata:
-        seeds = set(stratum.request.seed_order())
-        shared = taken.keys() & seeds
-        if shared:
-            other = taken[min(shared)]
+    seeds = [(stratum.name, stratum.request.seed_order()) for stratum in strata]
+    for (other, taken), (name, own) in combinations(seeds, 2):
+        both = shared(taken, own)
+        if both:
             raise InvalidSettingError(
-                f"strata {other!r} and {stratum.name!r} share {len(shared)} seeds, such as {min(shared)}; expected "
+                f"strata {other!r} and {name!r} share {len(both)} seeds, such as {both[0]}; expected "
                 f"each seed in one stratum: give another seed_start, or leave it away so that seeds follow on"
             )
-        taken.update(dict.fromkeys(seeds, stratum.name))
 
 
 def _require_distinct_names(names: Iterable[str]) -> None:

@@ -33,6 +33,11 @@ class Tally:
         self._total = sum(_size(stratum.request) for stratum in strata)
         self._now = self._before = Progress(self._total, 0, 0)
 
+    @property
+    def accepted(self) -> int:
+        """Accepted so far."""
+        return self._now.accepted
+
     def begin_stratum(self) -> None:
         """What is reached now stays, and the next stratum adds to it."""
         self._before = self._now

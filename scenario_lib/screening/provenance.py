@@ -48,7 +48,7 @@ def build_record(strata: Sequence[PlannedStratum], recipes: Sequence[Recipe]) ->
         return records[0]
     # Without its first seed a journal could be resumed under strata that deal the seeds otherwise.
     parts = {
-        str(stratum.name): {**record, "first_seed": next(stratum.request.seed_order())}
+        str(stratum.name): {**record, "first_seed": stratum.request.seed_order()[0]}
         for stratum, record in zip(strata, records, strict=True)
     }
     return {"strata": list(parts), "stratum": parts, "versions": versions()}

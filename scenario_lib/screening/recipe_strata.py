@@ -27,6 +27,7 @@ from typing import Any
 from scenario_lib.errors import DataFileError
 from scenario_lib.feeders.checks import few
 from scenario_lib.screening.recipe_file import RecipeFile, Tables, parse_recipe
+from scenario_lib.screening.seeds import holds
 
 _INHERITED = ("randomization", "screening")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -93,7 +94,7 @@ def recipe_for_seed(strata: list[NamedRecipe], seed: int, source: str) -> Recipe
     if strata[0].name is None:
         return strata[0].recipe
     for stratum in strata:
-        if stratum.recipe.candidates is not None and seed in set(stratum.recipe.candidates.seed_order()):
+        if stratum.recipe.candidates is not None and holds(stratum.recipe.candidates.seed_order(), seed):
             return stratum.recipe
     names = few(stratum.name for stratum in strata)
     raise DataFileError(f"{source}: seed {seed} belongs to none of its strata ({names})")

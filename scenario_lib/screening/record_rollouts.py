@@ -11,6 +11,7 @@ from scenario_lib.library.loader import AnyLibrary, opened
 from scenario_lib.library.recipe import located_experiment
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.scenario.model import Scenario
+from scenario_lib.screening.tuning import as_screened
 from scenario_lib.simulation.assets import Assets, load_assets
 from scenario_lib.simulation.engines import COMPILED, REFERENCE, Engine, engine_from_label, prepare, simulator
 from scenario_lib.simulation.rollout import Rollout
@@ -63,7 +64,7 @@ def play_record(
     assets = load_assets(experiment, specs_dir)
     scenario = library.materialize(record)
     engine = _engine(record, experiment, assets)
-    simulated = simulator(scenario, experiment, assets, engine)
+    simulated = simulator(scenario, as_screened(experiment), assets, engine)
     baseline, ofo = simulated.run("none"), simulated.run("ofo")
     pairs = (
         (baseline.penalties, record.baseline_voltage_pen_per_step),

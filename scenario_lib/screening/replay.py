@@ -29,8 +29,9 @@ from scenario_lib.library.traces import Array
 from scenario_lib.metrics.voltage import VoltageMeasures
 from scenario_lib.screening.conditions import compare_conditions
 from scenario_lib.screening.criteria import ScreeningCriteria, recovery_frac
-from scenario_lib.screening.engine_comparison import Replayed, compare_engines, count_decisions
+from scenario_lib.screening.engine_comparison import NO_LIMITS, FlipLimits, Replayed, compare_engines, count_decisions
 from scenario_lib.screening.findings import Finding, Grade
+from scenario_lib.screening.tuning import as_screened
 from scenario_lib.simulation.agreement import compare_ofo, compare_rollouts
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import (
@@ -60,6 +61,7 @@ class ReplayOptions:
         system: Experiment file, for a library on a feeder of the user's own.
         engine: Engine to replay on, or its label; None means the one that screened each record.
         from_numbers: Make scenarios of their stored numbers instead of drawing them.
+        flips: How much may differ on the other engine because of a decision on a rounding boundary.
     """
 
     records: int | None = 0
@@ -68,6 +70,7 @@ class ReplayOptions:
     engine: Engine | None = None
     run: RunOptions = RunOptions()
     from_numbers: bool = False
+    flips: FlipLimits = NO_LIMITS
 
     def __post_init__(self) -> None:
         convert_fields(self, records=optional(as_whole_number), specs_dir=optional(as_path), system=optional(as_system))
@@ -108,7 +111,7 @@ def check_replays(library: ScenarioLibrary, records: list[ScenarioRecord], optio
             causes = conditions.causes(record) if options.engine in (None, _own_engine(record)) else ()
             found.append(replace(finding, causes=causes, record=record.index))
     yield from found
-    yield from count_decisions(found)
+    yield from count_decisions(found, options.flips)
 
 
 def _prepare_engines(records: list[ScenarioRecord], experiments: dict[str, Experiment], options: ReplayOptions) -> None:
@@ -127,7 +130,7 @@ def _own_engine(record: ScenarioRecord) -> Engine:
 def _replay_record(replay: _Replay, index: int) -> list[Finding]:
     """Runs inside a worker."""
     record = replay.library[index]
-    experiment = replay.experiments["" if record.proof is None else record.proof.recipe]
+    experiment = as_screened(replay.experiments["" if record.proof is None else record.proof.recipe])
     assets = load_assets(experiment, replay.options.specs_dir)
     scenario = replay.library.materialize(record)
     own = _own_engine(record)
@@ -144,7 +147,8 @@ def _replay_record(replay: _Replay, index: int) -> list[Finding]:
         agreement = compare_rollouts(*rollouts.values())
     screening = replay.library.contents.screening_of("" if record.proof is None else record.proof.recipe)
     criteria = ScreeningCriteria(**screening)  # type: ignore[arg-type]
-    return [compare_engines(record, Replayed(baseline, ofo, agreement), criteria, experiment.limits)]
+    replayed = Replayed(baseline, ofo, agreement)
+    return [compare_engines(record, replayed, criteria, experiment.limits, replay.options.flips)]
 
 
 def _compare_exactly(record: ScenarioRecord, baseline: Simulated, ofo: Simulated) -> list[Finding]:

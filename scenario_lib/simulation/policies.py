@@ -1,7 +1,8 @@
 """Who sets batch sizes during a rollout: nobody, openg2g's OFO controller, or its rule-based one."""
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from functools import partial
 from typing import Any, Protocol
 
 from openg2g.controller.ofo import OFOBatchSizeController, OFOConfig
@@ -9,7 +10,7 @@ from openg2g.controller.rule_based import RuleBasedBatchSizeController, RuleBase
 
 from scenario_lib.errors import UnknownNameError
 from scenario_lib.feeders.arguments import refused
-from scenario_lib.feeders.experiment import Experiment, OFOTuning
+from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.sites import Site
 from scenario_lib.simulation.assets import Assets, openg2g_spec
 from scenario_lib.simulation.datacenters import ScenarioDatacenter
@@ -35,18 +36,6 @@ class ControlPolicy(Protocol):
 Policy = str | ControlPolicy
 """Who sets batch sizes: one of `POLICIES` by name, or an object that makes its own controllers."""
 
-_SCREENING_SENSITIVITY_INTERVAL_S = 300
-_SCREENING_W_THROUGHPUT = 1e-4
-
-
-def screening_tuning(experiment: Experiment) -> OFOTuning:
-    """The experiment's OFO tuning with what screening sets for itself, on every feeder alike."""
-    return replace(
-        experiment.ofo,
-        sensitivity_update_interval=_SCREENING_SENSITIVITY_INTERVAL_S,
-        w_throughput=_SCREENING_W_THROUGHPUT,
-    )
-
 
 def _ofo(
     site: Site, datacenter: ScenarioDatacenter, grid: ScenarioGrid, experiment: Experiment, assets: Assets
@@ -56,7 +45,7 @@ def _ofo(
         datacenter=datacenter,
         grid=grid,
         models=assets.logistic,
-        config=OFOConfig(**asdict(screening_tuning(experiment))),
+        config=OFOConfig(**asdict(experiment.ofo)),
         initial_batch_sizes={model.label: model.initial_batch_size for model in site.models},
     )
 
@@ -66,26 +55,42 @@ def rule_based_config(experiment: Experiment) -> RuleBasedConfig:
     return RuleBasedConfig(v_min=experiment.limits.v_min_pu, v_max=experiment.limits.v_max_pu)
 
 
+def rule_zone(experiment: Experiment, site: str, zonal: bool) -> tuple[str, ...] | None:
+    """The buses that a site's rule looks at: all (None) as by openg2g's default, or those of its zone if it has one."""
+    return experiment.feeder.zones.get(site) if zonal else None
+
+
 def _rule_based(
-    site: Site, datacenter: ScenarioDatacenter, grid: ScenarioGrid, experiment: Experiment, assets: Assets
+    site: Site,
+    datacenter: ScenarioDatacenter,
+    grid: ScenarioGrid,
+    experiment: Experiment,
+    assets: Assets,
+    *,
+    zonal: bool,
 ) -> Controller:
     del assets  # it decides from voltages and latency alone
-    zone = experiment.feeder.zones.get(site.name)
     return RuleBasedBatchSizeController(
         tuple(openg2g_spec(spec) for spec in experiment.site_models(site)),
         datacenter=datacenter,
         grid=grid,
         config=rule_based_config(experiment),
         exclude_buses=experiment.feeder.exclude_buses,
-        zone_buses=zone,
+        zone_buses=rule_zone(experiment, site.name, zonal),
         initial_batch_sizes={model.label: model.initial_batch_size for model in site.models},
     )
 
 
-_MAKERS: dict[str, MakeController | None] = {"none": None, "ofo": _ofo, "rule-based": _rule_based}
+_MAKERS: dict[str, MakeController | None] = {
+    "none": None,
+    "ofo": _ofo,
+    "rule-based": partial(_rule_based, zonal=False),
+    "rule-based-zonal": partial(_rule_based, zonal=True),
+}
 
 POLICIES = tuple(_MAKERS)
-"""Names of the policies: "none" (the baseline), "ofo", "rule-based"."""
+"""Names of the policies: "none" (the baseline), "ofo", "rule-based" on the worst voltage of the whole feeder (openg2g's
+default), "rule-based-zonal" on that of each site's zone."""
 
 
 def require_policy(policy: object) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from library_samples import sample_row, write_rows
 
-from scenario_lib.errors import BuildRefusedError, DataFileError, MissingDataError, NightBusyError
+from scenario_lib.errors import BuildRefusedError, DataFileError, InvalidSettingError, MissingDataError, NightBusyError
 from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.recipe import Recipe
@@ -23,7 +23,7 @@ from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening.findings import Finding, Grade
 from scenario_lib.screening.validate import ValidationReport
 
-FIRST, SECOND = datetime.date(2026, 3, 1), datetime.date(2026, 3, 2)
+FIRST, SECOND = datetime.date(2025, 3, 1), datetime.date(2025, 3, 2)
 RECIPE = Recipe(load_experiment("ieee13"), RandomizationSettings())
 LIMITS = "[limits]\nmax_lost = 0\nmax_flipped = 0\n"
 
@@ -53,6 +53,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> dict[str, list]:
         write_rows(options.out, state["rows"], RECIPE)
 
     def validate(path, options):
+        state["flips"] = [options.flips.records]
         grade = state["grades"].pop(0)
         findings = (Finding(grade, "seed 7 is not what it was"),)
         return ValidationReport(
@@ -74,10 +75,10 @@ def test_a_night_that_passes_becomes_the_current_one(plan) -> None:
     assert report.outcome is Outcome.PUBLISHED
     assert (report.candidates, report.accepted, report.failed, report.against) == (2, 1, 0, None)
     assert (report.grade, report.reference_grade) == ("held", "held")
-    assert (plan().root / "current").readlink() == Path("nights/2026-03-01")
+    assert (plan().root / "current").readlink() == Path("nights/2025-03-01")
     assert current_seeds(plan()) == [7]
     assert not (plan().root / "work").exists()
-    stored = json.loads((plan().root / "nights" / "2026-03-01.json").read_text())
+    stored = json.loads((plan().root / "nights" / "2025-03-01.json").read_text())
     assert stored == json.loads(json.dumps(report.to_dict()))
 
 
@@ -97,7 +98,7 @@ def test_a_night_beyond_a_limit_is_kept_apart_and_the_pointer_stays(plan, writte
     assert report.outcome is Outcome.TOO_DIFFERENT
     assert report.message == "records lost or changed: 1, over the limit 0"
     assert current_seeds(plan()) == [7]
-    assert [record.seed for record in ScenarioLibrary(plan().root / "failed" / "2026-03-02")] == [2007]
+    assert [record.seed for record in ScenarioLibrary(plan().root / "failed" / "2025-03-02")] == [2007]
 
 
 def test_a_verdict_that_flips_counts(plan, written) -> None:
@@ -113,6 +114,7 @@ def test_a_verdict_that_flips_counts(plan, written) -> None:
     ("grades", "outcome"),
     [
         ([Grade.HELD, Grade.WITHIN_TOLERANCE], Outcome.PUBLISHED),
+        ([Grade.HELD, Grade.EXPLAINED], Outcome.PUBLISHED),
         ([Grade.DIFFERS], Outcome.NOT_VALID),
         ([Grade.HELD, Grade.DIFFERS], Outcome.NOT_VALID),
         ([Grade.NOT_VERIFIABLE], Outcome.NOT_VALID),
@@ -125,6 +127,12 @@ def test_only_a_night_that_holds_is_published(plan, written, grades: list[Grade]
     assert (plan().root / "current").is_symlink() == (outcome is Outcome.PUBLISHED)
     if outcome is Outcome.NOT_VALID:
         assert "seed 7 is not what it was" in report.message
+
+
+@pytest.mark.parametrize(("limits", "most"), [("", 1), ("[limits]\nmax_explained = 0\n", 0)])
+def test_explained_flips_have_a_limit(plan, written, limits: str, most: int) -> None:
+    run_night(Night(plan(limits), FIRST))
+    assert written["flips"] == [most]
 
 
 def test_too_few_accepted_and_too_many_failed_end_a_night(plan, written) -> None:
@@ -144,8 +152,8 @@ def test_whatever_a_build_raises_ends_in_a_report_and_its_work_is_kept(plan, mon
     report = run_night(Night(plan(), FIRST))
     assert report.outcome is Outcome.BUILD_FAILED
     assert "No space left on device" in report.message
-    assert (plan().root / "work" / "2026-03-01" / "begun").is_file()
-    assert (plan().root / "failed" / "2026-03-01.json").is_file()
+    assert (plan().root / "work" / "2025-03-01" / "begun").is_file()
+    assert (plan().root / "failed" / "2025-03-01.json").is_file()
 
 
 def test_a_build_begun_under_other_settings_is_begun_again(plan, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,11 +178,126 @@ def test_a_night_that_is_published_is_left_alone(plan) -> None:
 
 
 @pytest.mark.usefixtures("written")
-def test_an_older_night_does_not_take_the_pointer_back(plan) -> None:
-    run_night(Night(plan(), FIRST))
-    run_night(Night(plan(), SECOND))
-    run_night(Night(plan(), FIRST))
+@pytest.mark.parametrize("days", [(FIRST, SECOND, FIRST), (SECOND, FIRST)], ids=["published", "new"])
+def test_an_older_night_does_not_take_the_pointer_back(plan, days: tuple[datetime.date, ...]) -> None:
+    for day in days:
+        assert run_night(Night(plan("[keep]\ngood = 1\n"), day)).library.is_dir()
     assert NightFolders(plan().root).current() == SECOND
+
+
+NO_NIGHTS = [
+    "lost+found/",
+    "README",
+    "2025-03-01.txt",
+    "20250228/",
+    "2025-W09-5/",
+    ".DS_Store",
+    "2025-02-30/",
+    "x.json",
+]
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.parametrize("shelf", ["nights", "failed", "work"])
+@pytest.mark.parametrize("name", NO_NIGHTS)
+def test_what_is_no_night_is_left_alone(plan, shelf: str, name: str) -> None:
+    place = plan().root / shelf / name
+    content = place / "thesis.txt" if name.endswith("/") else place
+    content.parent.mkdir(parents=True)
+    content.write_text("two years of work", encoding="utf-8")
+    for day in (FIRST, SECOND):
+        assert run_night(Night(plan("[keep]\ngood = 1\n"), day)).outcome is Outcome.PUBLISHED
+    assert content.read_text(encoding="utf-8") == "two years of work"
+    folders = NightFolders(plan().root)
+    assert (folders.current(), folders.good.nights()) == (SECOND, [SECOND])
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.parametrize("future", ["9999-01-01", "9999-12-31"])
+def test_a_night_of_the_future_neither_counts_nor_takes_a_place(plan, future: str) -> None:
+    (plan().root / "nights" / future).mkdir(parents=True)
+    (plan().root / "current").symlink_to(f"nights/{future}")
+    for day in (FIRST, SECOND):
+        assert run_night(Night(plan("[keep]\ngood = 2\n"), day)).passed
+    folders = NightFolders(plan().root)
+    assert (folders.current(), folders.good.nights()) == (SECOND, [SECOND, FIRST])
+    assert (plan().root / "nights" / future).is_dir()
+
+
+@pytest.mark.usefixtures("written")
+def test_a_night_of_the_future_is_refused(plan) -> None:
+    with pytest.raises(InvalidSettingError, match="night: found 9999-01-01, which lies in the future"):
+        run_night(Night(plan(), datetime.date(9999, 1, 1)))
+    assert not plan().root.exists()
+    tomorrow = datetime.datetime.now(datetime.UTC).date() + datetime.timedelta(days=1)
+    assert run_night(Night(plan(), tomorrow)).passed
+
+
+def _folder(place: Path, elsewhere: Path) -> None:
+    shutil.copytree(elsewhere, place)
+
+
+def _link(place: Path, elsewhere: Path) -> None:
+    place.symlink_to(elsewhere)
+
+
+def _file(place: Path, elsewhere: Path) -> None:
+    shutil.copy(elsewhere / "thesis.txt", place)
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.parametrize("make", [_folder, _link, _file])
+def test_a_pointer_made_by_hand_stays_and_is_named(plan, tmp_path: Path, make: Callable[[Path, Path], None]) -> None:
+    elsewhere, pointer = tmp_path / "2025-01-01", plan().root / "current"
+    elsewhere.mkdir()
+    (elsewhere / "thesis.txt").write_text("two years of work", encoding="utf-8")
+    plan().root.mkdir()
+    make(pointer, elsewhere)
+    before = pointer.stat()
+    reports = [run_night(Night(plan(), day)) for day in (FIRST, SECOND)]
+    assert [report.outcome for report in reports] == [Outcome.PUBLISHED] * 2
+    assert all(f"{pointer} was not put there by a night and is left as it is" in report.message for report in reports)
+    assert [report.against for report in reports] == [None, FIRST]
+    assert pointer.stat() == before
+    pointer.rename(tmp_path / "away")
+    assert run_night(Night(plan(), SECOND)).message == "was published already"
+    assert current_seeds(plan()) == [7]
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.parametrize("relative", [False, True], ids=["absolute", "relative"])
+def test_a_pointer_that_somebody_moved_to_another_night_is_followed(plan, relative: bool) -> None:
+    run_night(Night(plan(), FIRST))
+    folders = NightFolders(plan().root)
+    folders.pointer.unlink()
+    folders.pointer.symlink_to("nights/2025-03-01" if relative else folders.good.library(FIRST).resolve())
+    assert run_night(Night(plan(), SECOND)).against == FIRST
+    assert folders.pointer.readlink() == Path("nights/2025-03-02")
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.parametrize(
+    ("shelf", "name"), [("nights", "2025-03-01"), ("failed", "2025-03-01"), ("nights", "2025-03-01.json/")]
+)
+def test_a_place_that_something_else_takes_is_refused(plan, shelf: str, name: str) -> None:
+    place = plan().root / shelf / name
+    place.parent.mkdir(parents=True)
+    place.mkdir() if name.endswith("/") else place.write_text("two years of work", encoding="utf-8")
+    with pytest.raises(BuildRefusedError, match="is not what a night writes there"):
+        run_night(Night(plan(), FIRST))
+    assert place.exists()
+
+
+@pytest.mark.usefixtures("written")
+def test_a_night_that_lies_elsewhere_stays(plan, tmp_path: Path) -> None:
+    for day in (FIRST, SECOND):
+        run_night(Night(plan(), day))
+    folders = NightFolders(plan().root)
+    first = folders.good.library(FIRST).rename(tmp_path / "archive")
+    folders.good.library(FIRST).symlink_to(first)
+    folders.good.prune(1)
+    assert folders.good.nights() == [SECOND, FIRST]
+    assert (first / "metadata.json").is_file()
 
 
 @pytest.mark.usefixtures("written")
@@ -233,7 +356,7 @@ def test_old_nights_are_removed_but_never_the_current_one(plan) -> None:
     folders = NightFolders(plan().root)
     assert folders.good.nights() == [days[3], days[2]]
     folders.point_at(days[2])
-    folders.good.prune(1, spare=folders.current())
+    folders.good.prune(1, spare={days[2]})
     assert folders.good.nights() == [days[3], days[2]]
 
 
@@ -293,7 +416,7 @@ def test_a_report_is_one_line_of_strict_json() -> None:
 
 
 @pytest.mark.usefixtures("written")
-@pytest.mark.parametrize("place", ["work/thesis.txt", "work/2026-03-01/notes.txt", "failed/2026-03-01/notes.txt"])
+@pytest.mark.parametrize("place", ["work/2025-03-01/notes.txt", "failed/2025-03-01/notes.txt"])
 def test_a_night_removes_nothing_that_is_not_its_own(plan, place: str) -> None:
     stranger = plan().root / place
     stranger.parent.mkdir(parents=True)
@@ -306,7 +429,7 @@ def test_a_night_removes_nothing_that_is_not_its_own(plan, place: str) -> None:
 @pytest.mark.usefixtures("written")
 def test_an_old_night_with_notes_in_it_is_not_pruned(plan) -> None:
     run_night(Night(plan("[keep]\ngood = 1\n"), FIRST))
-    notes = plan().root / "nights" / "2026-03-01" / "notes.txt"
+    notes = plan().root / "nights" / "2025-03-01" / "notes.txt"
     notes.write_text("mine")
     run_night(Night(plan("[keep]\ngood = 1\n"), SECOND))
     assert notes.read_text() == "mine"

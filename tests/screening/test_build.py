@@ -12,7 +12,7 @@ import measured_samples
 import pyarrow.parquet as pq
 import pytest
 
-from scenario_lib.errors import BuildRefusedError, MissingDataError, ReplayError
+from scenario_lib.errors import BuildRefusedError, MissingDataError, ReplayError, UnwritableFileError
 from scenario_lib.execution.tasks import Failure, Outcome, RunOptions
 from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.library.loader import ScenarioLibrary
@@ -72,6 +72,33 @@ def in_this_process(monkeypatch):
 
 def content(library: Path) -> dict[str, bytes]:
     return {name: (library / name).read_bytes() for name in FILES}
+
+
+def test_a_disk_that_fills_up_stops_a_build_which_then_resumes_to_the_same_bytes(
+    in_this_process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = content(build(tmp_path / "whole").path)
+    usage = shutil.disk_usage(tmp_path)
+    with monkeypatch.context() as patch:
+        left = iter([usage.free, usage.free, usage.free, 0])
+        patch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=next(left)))
+        with pytest.raises(UnwritableFileError, match=r"go on with --resume"):
+            build(tmp_path / "library")
+    runner = in_this_process()
+    assert content(build(tmp_path / "library", resume=True).path) == whole
+    assert len(runner.ran) == 3
+
+
+@pytest.mark.parametrize("way", [{"candidates": 10**12}, {"accept": 3, "max_candidates": 10**12}])
+def test_a_request_of_any_size_starts_at_once(in_this_process, tmp_path: Path, monkeypatch, way: dict) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10**18))
+    if "accept" in way:
+        assert len(build(tmp_path / "library", CandidateRequest(**way)).accepted) == 3
+        return
+    in_this_process(stop_after=5)
+    with pytest.raises(Stopped):
+        build(tmp_path / "library", CandidateRequest(**way))
 
 
 def build(out: Path, request: CandidateRequest = SIX, plan: MeasurePlan = PLAN, **options) -> BuildResult:

@@ -10,9 +10,16 @@ from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.library.loader import ScenarioLibrary
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.screening.criteria import ScreeningCriteria
-from scenario_lib.screening.engine_comparison import EngineFinding, Replayed, compare_engines, count_decisions
-from scenario_lib.screening.findings import Finding, Grade
+from scenario_lib.screening.engine_comparison import (
+    EngineFinding,
+    FlipLimits,
+    Replayed,
+    compare_engines,
+    count_decisions,
+)
+from scenario_lib.screening.findings import Finding, Grade, worst
 from scenario_lib.screening.replay import ReplayOptions
+from scenario_lib.screening.tuning import as_screened
 from scenario_lib.screening.validate import validate_library
 from scenario_lib.simulation.agreement import Agreement, Flip
 from scenario_lib.simulation.assets import load_assets
@@ -32,7 +39,7 @@ def replayed(built_library: Path, record: ScenarioRecord) -> Replayed:
     """The record, which the reference engine screened, on the compiled one."""
     experiment = load_experiment("ieee13")
     scenario = ScenarioLibrary(built_library).materialize(record)
-    ready = simulator(scenario, experiment, load_assets(experiment), Engine())
+    ready = simulator(scenario, as_screened(experiment), load_assets(experiment), Engine())
     return Replayed(ready.run("none"), ready.run("ofo"), EQUAL)
 
 
@@ -64,6 +71,65 @@ def test_decisions_that_differ(
     assert finding.grade is grade
     assert "batch decisions different in 3 s, " in finding.message
     assert text in finding.message
+
+
+FLIPPED = Agreement(1e-9, 434, 1800, (ON_EDGE,))
+
+
+@pytest.mark.parametrize(
+    ("agreement", "factor", "limit", "grade"),
+    [
+        (FLIPPED, 1.028, None, Grade.EXPLAINED),
+        (FLIPPED, 1.028, 0.03, Grade.EXPLAINED),
+        (FLIPPED, 1.028, 0.02, Grade.DIFFERS),
+        (FLIPPED, 0.972, 0.0, Grade.DIFFERS),
+        (FLIPPED, 1 + 1e-6, 0.0, Grade.WITHIN_TOLERANCE),
+        (EQUAL, 1.028, None, Grade.DIFFERS),
+        (replace(FLIPPED, flips=()), 1.028, None, Grade.DIFFERS),
+        (replace(FLIPPED, voltage_pu=6e-8), 1.028, None, Grade.DIFFERS),
+        (replace(FLIPPED, flips=(ON_EDGE, replace(ON_EDGE, distance=0.1))), 1.028, None, Grade.DIFFERS),
+    ],
+)
+def test_figures_that_an_explained_flip_changes_have_a_grade_of_their_own(
+    record: ScenarioRecord, replayed: Replayed, agreement: Agreement, factor: float, limit: float | None, grade: Grade
+) -> None:
+    measures = replace(replayed.ofo.measures, integral_pu_s=record.ofo_integral * factor)
+    flipped = replace(replayed, ofo=replace(replayed.ofo, measures=measures), agreement=agreement)
+    found = compare_engines(
+        record, flipped, ScreeningCriteria(), load_experiment("ieee13").limits, FlipLimits(integral_frac=limit)
+    )
+    assert found.grade is grade
+    baseline = replace(replayed.baseline.measures, integral_pu_s=record.baseline_integral * 1.028)
+    assert compared(record, replace(flipped, baseline=replace(replayed.baseline, measures=baseline))).grade is (
+        Grade.DIFFERS
+    )
+
+
+def test_a_flip_of_the_verdict_is_never_explained_away(record: ScenarioRecord, replayed: Replayed) -> None:
+    measures = replace(replayed.ofo.measures, integral_pu_s=record.baseline_integral)
+    finding = compared(record, replace(replayed, ofo=replace(replayed.ofo, measures=measures), agreement=FLIPPED))
+    assert finding.grade is Grade.DIFFERS
+    assert finding.message.endswith("verdict different")
+
+
+@pytest.mark.parametrize(("limit", "grade"), [(None, Grade.EXPLAINED), (2, Grade.EXPLAINED), (1, Grade.DIFFERS)])
+def test_the_number_of_explained_flips_may_be_limited(limit: int | None, grade: Grade) -> None:
+    flips = [EngineFinding(Grade.EXPLAINED, "", seconds_apart=434)] * 2
+    counted = list(count_decisions(flips, FlipLimits(records=limit)))
+    assert worst([*flips, *counted]) is grade
+    assert [each.message for each in counted[1:]] == (
+        [] if grade is Grade.EXPLAINED else ["explained flips change the figures of 2 records, over the limit 1"]
+    )
+
+
+def test_only_an_explained_grade_has_another_exit_code() -> None:
+    assert {grade: grade.exit_code for grade in Grade} == {
+        Grade.HELD: 0,
+        Grade.DIFFERS: 1,
+        Grade.NOT_VERIFIABLE: 3,
+        Grade.WITHIN_TOLERANCE: 4,
+        Grade.EXPLAINED: 0,
+    }
 
 
 @pytest.mark.parametrize(("distance_pu", "grade"), [(4e-8, Grade.WITHIN_TOLERANCE), (6e-8, Grade.DIFFERS)])

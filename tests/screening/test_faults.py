@@ -61,7 +61,8 @@ def _in_this_process(monkeypatch) -> None:
 
     monkeypatch.setattr(module, "measure_candidate", measured_samples.measure)
     monkeypatch.setattr(module, "run_tasks", run_tasks)
-    monkeypatch.setattr(workspace, "_BYTES_PER_CANDIDATE", 0)  # or a small disk is refused before the first write
+    for size in ("_BYTES_PER_CANDIDATE", "_BYTES_PER_RECORD"):  # or a small disk is refused before the first write
+        monkeypatch.setattr(workspace, size, 0)
 
 
 def ended_with(arguments: Iterable[object]) -> int:

@@ -3,20 +3,23 @@
 import multiprocessing
 import shutil
 from collections import namedtuple
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from scenario_lib.errors import BuildRefusedError
+from scenario_lib.errors import BuildRefusedError, UnwritableFileError
 from scenario_lib.library.writer import write_digests
-from scenario_lib.screening.request import BuildOptions
+from scenario_lib.screening.request import BuildOptions, CandidateRequest, Quota
 from scenario_lib.screening.workspace import Workspace
 
+TEN = CandidateRequest(candidates=10)
 
-def check(out: Path, candidates: int = 10, **options: bool) -> None:
+
+def check(out: Path, request: CandidateRequest = TEN, **options: bool) -> None:
     workspace = Workspace(out)
     with workspace.claimed():
-        workspace.require_free(BuildOptions(out, **options), candidates)
+        workspace.require_free(BuildOptions(out, **options), [request])
 
 
 def as_library(folder: Path) -> Path:
@@ -82,12 +85,50 @@ def test_an_unfinished_build_needs_resume_or_overwrite(tmp_path: Path) -> None:
     check(tmp_path / "library", overwrite=True)
 
 
-def test_too_little_disk_is_refused_before_anything_starts(tmp_path: Path, monkeypatch) -> None:
+@pytest.fixture
+def free_mb(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**9, 10**9, 10_000_000))
-    check(tmp_path / "library", candidates=50)
-    message = refusal(tmp_path / "library", candidates=100)
-    assert "10 MB are free, 13 MB may be needed for 100 candidates" in message
+
+    def leave(size_mb: float) -> None:
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**15, 10**9, int(size_mb * 1e6)))
+
+    return leave
+
+
+@pytest.mark.parametrize(
+    ("request_", "need_mb"),
+    [
+        ({"candidates": 100}, 7),
+        ({"candidates": 1_000_000}, 65_792),
+        ({"accept": 10_000}, 1316),
+        ({"accept": 100_000}, 13_158),
+        ({"accept": 100_000, "max_candidates": 1000}, 66),
+        ({"quota": Quota(under=10_000)}, 1316),
+        ({"seeds": tuple(range(100))}, 7),
+    ],
+)
+def test_a_disk_too_small_for_what_is_likely_is_refused_before_anything_starts(
+    tmp_path: Path, free_mb, request_: dict, need_mb: int
+) -> None:
+    request = CandidateRequest(**request_)
+    free_mb(need_mb * 1.01 + 1)
+    check(tmp_path / "library", request)
+    free_mb(need_mb / 2)
+    message = refusal(tmp_path / "library", request=request)
+    assert f"{need_mb} MB are likely to be needed for {request.likely_candidates} candidates" in message
+    assert f"with {request.likely_records} accepted; at most about" in message
+    assert "--max-candidates" in message
+
+
+def test_an_unfinished_build_goes_on_and_the_disk_is_watched_instead(tmp_path: Path, free_mb) -> None:
+    workspace = Workspace(tmp_path / "library")
+    workspace.journal.start({})
+    free_mb(1)
+    check(tmp_path / "library", resume=True)
+    workspace.require_room(candidates=10, records=5)
+    with pytest.raises(UnwritableFileError, match=r"needed to write the library; .* go on with --resume") as caught:
+        workspace.require_room(candidates=100, records=50)
+    assert str(workspace.journal.folder) in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["file/library", "file/a/library"])

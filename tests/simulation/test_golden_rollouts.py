@@ -18,6 +18,7 @@ from scenario_lib.metrics.voltage import measure_voltages, penalty_trace
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
+from scenario_lib.screening.tuning import as_screened
 from scenario_lib.simulation.assets import Assets, load_assets
 from scenario_lib.simulation.rollout import Rollout, run_rollout
 
@@ -35,7 +36,7 @@ LAST_BITS = 1e-12
 
 @cache
 def golden_setting(case: str, seed: int) -> tuple[Scenario, Experiment, Assets]:
-    experiment = load_experiment(CASES[case]["system"])
+    experiment = as_screened(load_experiment(CASES[case]["system"]))
     if not CASES[case]["overlay"]:
         experiment = replace(experiment, overlay=None)
     settings = RandomizationSettings.from_openg2g({**FUNCTION_DEFAULTS, **CASES[case]["settings"]})

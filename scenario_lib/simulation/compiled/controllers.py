@@ -12,14 +12,14 @@ from scenario_lib.simulation.compiled.datacenter_tables import DatacenterTables
 from scenario_lib.simulation.compiled.loops import Controllers
 from scenario_lib.simulation.compiled.ofo import Floats, Ints, OFOModels, OFOSettings, OFOState
 from scenario_lib.simulation.compiled.rule_based import Rules
-from scenario_lib.simulation.policies import rule_based_config, screening_tuning
+from scenario_lib.simulation.policies import rule_based_config, rule_zone
 
 
 def build_ofo(
     scenario: Scenario, experiment: Experiment, assets: Assets, tables: DatacenterTables, n_bus_phases: int
 ) -> Controllers:
-    """Controllers before their first step, with the tuning that screening uses."""
-    tuning = screening_tuning(experiment)
+    """Controllers before their first step, with the experiment's tuning."""
+    tuning = experiment.ofo
     deployed = [model for site in scenario.sites for model in site.models]
     initial = [math.log2(max(model.initial_batch_size, 1)) for model in deployed]
     state = OFOState(
@@ -35,16 +35,20 @@ def build_ofo(
 
 
 def build_rules(
-    scenario: Scenario, experiment: Experiment, tables: DatacenterTables, bus_phases: tuple[tuple[str, int], ...]
+    scenario: Scenario,
+    experiment: Experiment,
+    tables: DatacenterTables,
+    bus_phases: tuple[tuple[str, int], ...],
+    zonal: bool,
 ) -> Rules:
-    """Rule-based controllers before their first step."""
+    """Rule-based controllers before their first step; zonal ones look at their sites' zones alone."""
     config = rule_based_config(experiment)
     deployed = [model for site in scenario.sites for model in site.models]
     specs = [experiment.spec(model.label) for model in deployed]
     sizes = [sorted(spec.feasible_batch_sizes) for spec in specs]
     longest = max(map(len, sizes))
     padded = np.array([[*row, *[row[-1]] * (longest - len(row))] for row in sizes], np.int64)
-    zones = [_zone(experiment.feeder.zones.get(site.name), bus_phases) for site in scenario.sites]
+    zones = [_zone(rule_zone(experiment, site.name, zonal), bus_phases) for site in scenario.sites]
     deadlines_s = [float(spec.itl_deadline_s) if config.latency_guard else math.inf for spec in specs]
     return Rules(
         step_size=config.step_size,

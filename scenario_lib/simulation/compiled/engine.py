@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -154,8 +155,10 @@ def _run_ofo(compiled: CompiledScenario, tolerance: Tolerance, record: Record) -
     return second, outcome
 
 
-def _run_rule_based(compiled: CompiledScenario, tolerance: Tolerance, record: Record) -> tuple[int, int]:
-    rules = build_rules(compiled.scenario, compiled.experiment, compiled.tables, compiled.circuit.bus_phases)
+def _run_rule_based(
+    compiled: CompiledScenario, tolerance: Tolerance, record: Record, *, zonal: bool
+) -> tuple[int, int]:
+    rules = build_rules(compiled.scenario, compiled.experiment, compiled.tables, compiled.circuit.bus_phases, zonal)
     second, outcome = run_rule_based(*start_of(compiled), tolerance, rules, record)
     return second, outcome
 
@@ -167,13 +170,18 @@ def start_of(compiled: CompiledScenario) -> tuple[Network, GridState, Feeding, P
 
 
 def ofo_controllers(compiled: CompiledScenario) -> Controllers:
-    """The scenario's OFO controllers before their first step, with the tuning that screening uses."""
+    """The scenario's OFO controllers before their first step, with the experiment's tuning."""
     n_bus_phases = len(compiled.circuit.bus_phases)
     return build_ofo(compiled.scenario, compiled.experiment, compiled.assets, compiled.tables, n_bus_phases)
 
 
 _Runner = Callable[[CompiledScenario, Tolerance, Record], tuple[int, int]]
-_RUNNERS: dict[str, _Runner] = {"none": _run_uncontrolled, "ofo": _run_ofo, "rule-based": _run_rule_based}
+_RUNNERS: dict[str, _Runner] = {
+    "none": _run_uncontrolled,
+    "ofo": _run_ofo,
+    "rule-based": partial(_run_rule_based, zonal=False),
+    "rule-based-zonal": partial(_run_rule_based, zonal=True),
+}
 
 
 def empty_record(compiled: CompiledScenario, n_seconds: int) -> Record:
