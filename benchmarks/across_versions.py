@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from scenario_lib.feeders.catalogue import experiment_names, load_experiment
-from scenario_lib.scenario.canonical import scenario_digest
+from scenario_lib.feeders.experiment_file import experiment_names, load_experiment
+from scenario_lib.scenario.model import scenario_digest
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.simulation.assets import load_assets

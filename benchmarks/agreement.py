@@ -15,13 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from scenario_lib.errors import PowerFlowError
-from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
-from scenario_lib.screening.criteria import ScreeningCriteria, judge
-from scenario_lib.screening.tuning import as_screened
+from scenario_lib.screening.criteria import ScreeningCriteria, as_screened, judge
 from scenario_lib.simulation.agreement import Agreement, at_a_limit, compare_ofo
 from scenario_lib.simulation.assets import Assets, load_assets
 from scenario_lib.simulation.engines import COMPILED, REFERENCE, Engine, Simulated, simulator

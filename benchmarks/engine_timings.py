@@ -12,20 +12,18 @@ import numpy as np
 from openg2g.grid.opendss import dss
 from plain_openg2g import plain_integral_pu_s
 
-from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.metrics.voltage import measure_voltages, penalty_trace
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.simulation.assets import Assets, load_assets
-from scenario_lib.simulation.compiled.assemble import start_state
-from scenario_lib.simulation.compiled.engine import CompiledScenario, compile_scenario, run_compiled
+from scenario_lib.simulation.compiled.batch import Lockstep
+from scenario_lib.simulation.compiled.circuit import start_state
 from scenario_lib.simulation.compiled.episode import window_of
-from scenario_lib.simulation.compiled.lockstep import Lockstep
-from scenario_lib.simulation.compiled.measures import measure_rollout
-from scenario_lib.simulation.compiled.power_flow import OPENDSS, rebuild_admittance, solve_power_flow
-from scenario_lib.simulation.compiled.second import set_powers
+from scenario_lib.simulation.compiled.power_flow import OPENDSS, rebuild_admittance, set_powers, solve_power_flow
+from scenario_lib.simulation.compiled.rollout import CompiledScenario, compile_scenario, measure_rollout, run_compiled
 from scenario_lib.simulation.rollout import build_simulation, run_rollout
 
 POLICIES = ("none", "ofo")

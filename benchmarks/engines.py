@@ -23,7 +23,7 @@ from engine_timings import (
     workers_s,
 )
 
-from scenario_lib.simulation.compiled.engine import compile_scenario, run_compiled
+from scenario_lib.simulation.compiled.rollout import compile_scenario, run_compiled
 
 _PARTS = ("draw", "tables", "baseline", "ofo", "measures")
 

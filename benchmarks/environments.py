@@ -19,16 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from scenario_lib.env.making import make_batch_size_env, make_shared_batch_size_env
-from scenario_lib.env.making_vector import make_batch_size_vector_env, make_shared_batch_size_vector_env
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.env.factories import (
+    make_batch_size_env,
+    make_batch_size_vector_env,
+    make_shared_batch_size_env,
+    make_shared_batch_size_vector_env,
+)
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening.build import build_library
+from scenario_lib.screening.candidate import MeasurePlan
 from scenario_lib.screening.criteria import ScreeningCriteria
-from scenario_lib.screening.measure import MeasurePlan
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
-from scenario_lib.simulation.compiled.episode_cache import EPISODE_CACHE_MB, EPISODES
+from scenario_lib.simulation.compiled.episode import EPISODE_CACHE_MB, EPISODES
 
 ROUNDS = 7
 FRESH_STEPS = 8000  # of each environment: several episodes

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.library.record import ScenarioRecord
 
 

@@ -12,21 +12,21 @@ from pathlib import Path
 import numpy as np
 from joblib import Parallel, delayed
 
-from scenario_lib.feeders.canonical import digest_of
-from scenario_lib.feeders.catalogue import load_experiment
+from scenario_lib._arrays import Floats
+from scenario_lib._files import digest_of
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.library.candidates import CandidateRow
-from scenario_lib.library.inputs import inputs_digest
-from scenario_lib.library.recipe import DataDigests, Recipe
-from scenario_lib.library.record import RecordFields, RecordProof
-from scenario_lib.library.traces import Array, trace_digest
-from scenario_lib.library.versions import versions
+from scenario_lib.library.npz_store import trace_digest
+from scenario_lib.library.provenance import versions
+from scenario_lib.library.recipe import DataDigests, Recipe, inputs_digest
+from scenario_lib.library.record import RecordDigests, RecordFields
 from scenario_lib.library.writer import NewLibrary, NewRecord, write_library
-from scenario_lib.scenario.canonical import resolve
+from scenario_lib.models.power_traces import training_trace_recipe
+from scenario_lib.scenario.model import resolve
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening.criteria import ScreeningCriteria
 from scenario_lib.simulation.engines import REFERENCE, Engine
-from scenario_lib.simulation.training_trace import training_trace_recipe
 
 _ENGINE = Engine(REFERENCE).label
 _BLOCK = 200
@@ -39,7 +39,7 @@ def synthetic_recipe(system: str = "ieee13") -> Recipe:
     return Recipe(load_experiment(system), settings, DataDigests("synthetic", "synthetic", trace.digest, trace.params))
 
 
-def synthetic_traces(seed: int) -> tuple[Array, Array]:
+def synthetic_traces(seed: int) -> tuple[Floats, Floats]:
     """Made-up (baseline, OFO) penalties (pu^2) of an hour, mostly zero."""
     rng = np.random.default_rng(seed)
     start, length = int(rng.integers(0, 1800)), int(rng.integers(600, 1800))
@@ -71,7 +71,7 @@ def synthetic_record(recipe: Recipe, seed: int) -> NewRecord:
         bl_overvoltage_time_s=0.0,
     )
     digest = digest_of(resolved)
-    proof = RecordProof(
+    proof = RecordDigests(
         recipe=recipe.id,
         engine=_ENGINE,
         scenario_digest=digest,

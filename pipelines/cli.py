@@ -1,36 +1,60 @@
-"""The group behind `scenario-lib`: commands are loaded when they are asked for, so that help is quick."""
+"""`scenario-lib completion`: the script that lets a shell complete commands and options.
+
+The group behind `scenario-lib`: commands are loaded when they are asked for, so that help is quick.
+"""
 
 import sys
 from importlib import import_module
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
 
 from .console import configure_logging
 
-# Command (and module beside this one) to its line in the help, which must not cost an import.
+_PROGRAM = "scenario-lib"
+_VARIABLE = "_SCENARIO_LIB_COMPLETE"
+"""The variable by which click is asked for completions; it follows from the program's name."""
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> None:
+    """Print the completion script of SHELL.
+
+    \b
+    bash  scenario-lib completion bash > ~/.local/share/bash-completion/completions/scenario-lib
+    zsh   scenario-lib completion zsh > a folder of $fpath, as _scenario-lib
+    fish  scenario-lib completion fish > ~/.config/fish/completions/scenario-lib.fish
+    """
+    found = get_completion_class(shell)
+    if found is None:
+        raise click.ClickException(f"click has no completion for {shell}")
+    click.echo(found(group, {}, _PROGRAM, _VARIABLE).source())
+
+
+# Command to the module that has it as `NAME_command`, and to its line in the help, which must not cost an import.
 _COMMANDS = {
-    "build": "Draw and screen candidates in parallel, publish a library.",
-    "validate": "Check a library's files and draws, and replay its rollouts.",
-    "convert": "A library in its other form: sharded, or the contract's two files.",
-    "info": "What a library holds: kinds, recovery, windows, recipe, versions.",
-    "report": "A library, or an evaluation of policies, as a page to look at (extra 'plot').",
-    "compare": "Several libraries side by side, as a page (extra 'plot').",
-    "diff": "What changed from one library to another.",
-    "nightly": "Build, validate, compare with the last good night, publish: for cron.",
-    "show": "One drawn scenario as JSON.",
-    "merge": "Several libraries in one, without duplicates.",
-    "export": "One recipe of a library, for openg2g's example.",
-    "split": "Train, validation and test parts that share nothing.",
-    "leaks": "Seeds and scenarios that two libraries share.",
-    "select": "A library's candidates by another band, mostly without simulating.",
-    "train": "A policy by PPO on a library (extra 'train').",
-    "evaluate": "Policies beside no control, a rule and OFO on a held-out library.",
-    "models": "LLM deployments that an experiment can name: figures, and what they rest on.",
-    "feeder": "What an own feeder is and can host, before an experiment is written for it.",
-    "data": "Spec caches: measured traces (gated) or synthetic ones.",
-    "completion": "The script that lets bash, zsh or fish complete commands and options.",
+    "build": ("build", "Draw and screen candidates in parallel, publish a library."),
+    "validate": ("validate", "Check a library's files and draws, and replay its rollouts."),
+    "convert": ("combine", "A library in its other form: sharded, or the contract's two files."),
+    "info": ("look", "What a library holds: kinds, recovery, windows, recipe, versions."),
+    "report": ("look", "A library, or an evaluation of policies, as a page to look at (extra 'plot')."),
+    "compare": ("look", "Several libraries side by side, as a page (extra 'plot')."),
+    "diff": ("look", "What changed from one library to another."),
+    "nightly": ("nightly", "Build, validate, compare with the last good night, publish: for cron."),
+    "show": ("look", "One drawn scenario as JSON."),
+    "merge": ("combine", "Several libraries in one, without duplicates."),
+    "export": ("combine", "One recipe of a library, for openg2g's example."),
+    "split": ("combine", "Train, validation and test parts that share nothing."),
+    "leaks": ("combine", "Seeds and scenarios that two libraries share."),
+    "select": ("combine", "A library's candidates by another band, mostly without simulating."),
+    "train": ("learn", "A policy by PPO on a library (extra 'train')."),
+    "evaluate": ("learn", "Policies beside no control, a rule and OFO on a held-out library."),
+    "models": ("data", "LLM deployments that an experiment can name: figures, and what they rest on."),
+    "feeder": ("feeder", "What an own feeder is and can host, before an experiment is written for it."),
+    "data": ("data", "Spec caches: measured traces (gated) or synthetic ones."),
+    "completion": ("cli", "The script that lets bash, zsh or fish complete commands and options."),
 }
 
 
@@ -43,7 +67,9 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = import_module(f".{cmd_name}", __package__).command
+        command: click.Command = getattr(
+            import_module(f".{_COMMANDS[cmd_name][0]}", __package__), f"{cmd_name}_command"
+        )
         return command
 
     def resolve_command(
@@ -51,7 +77,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click's, but a misspelt command is told which one was probably meant."""
         if args and args[0] not in _COMMANDS and not ctx.resilient_parsing and not args[0].startswith("-"):
-            from scenario_lib.feeders.checks import likely, shown
+            from scenario_lib._values import likely, shown
 
             ctx.fail(f"no command {shown(args[0])}; {likely(args[0], _COMMANDS)}")
         return super().resolve_command(ctx, args)
@@ -59,18 +85,20 @@ class LazyGroup(click.Group):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete names of commands without importing any of them."""
         names = [name for name in _COMMANDS if name.startswith(incomplete)]
-        return [CompletionItem(name, help=_COMMANDS[name]) for name in names] or super().shell_complete(ctx, incomplete)
+        return [CompletionItem(name, help=_COMMANDS[name][1]) for name in names] or super().shell_complete(
+            ctx, incomplete
+        )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
 
 
 def _show_versions(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     """Print this package's version and those of what its results depend on, without loading any of it."""
     if not asked or ctx.resilient_parsing:
         return
-    from scenario_lib.library.versions import versions
+    from scenario_lib.library.provenance import versions
 
     names = {"opendss": "OpenDSS (dss-python-backend)", "scenario_lib": "scenario-lib, version"}
     for name, found in versions().items():

@@ -1,13 +1,30 @@
-"""What the command line prints where: results to stdout, everything else to stderr, as much as was asked for."""
+"""What the command line prints where: results to stdout, everything else to stderr, as much as was asked for.
+
+Options that several commands share.
+
+Where the worker processes of a command run: on this machine, or on a cluster.
+
+Which engine rollouts run on; apart from the other options, because naming engines loads a simulator.
+"""
 
 import json
 import logging
 import math
+import os
 import sys
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from scenario_lib.errors import InvalidSettingError
+from scenario_lib.execution.options import CLUSTERS, Cluster
+from scenario_lib.simulation.engines import COMPILED, ENGINES, TOLERANCES
+
+if TYPE_CHECKING:
+    from scenario_lib.screening.build import BuildProgress
+
 
 _LEVELS = {
     "scenario_lib": (logging.INFO, logging.DEBUG, logging.DEBUG),
@@ -90,3 +107,116 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(entry) for entry in value]
     return value
+
+
+def available_cores() -> int:
+    """Cores that this process may use, which a container or a batch system may limit."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=available_cores,
+    show_default="all cores",
+    help="Worker processes, unless a cluster has its own.",
+)
+timeout_option = click.option(
+    "--timeout", "timeout_s", type=float, default=None, help="Longest time for one candidate (s)."
+)
+specs_dir_option = click.option(
+    "--specs-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Spec cache in openg2g's layout, such as measured traces. [default: the shipped synthetic traces]",
+)
+out_option = click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the library.")
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what is there, if it is a library.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+def parse_seeds(text: str | None) -> tuple[int, ...] | None:
+    """Seeds from "7,1007"."""
+    if text is None:
+        return None
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidSettingError(f"--seeds is {text!r}; expected whole numbers with commas, such as 7,1007") from None
+
+
+def name_and_value(text: str, option: str) -> tuple[str, Any]:
+    """Name and JSON value from "ramp_up_prob=0.3"; a bare word is a text.
+
+    Raises:
+        InvalidSettingError: Not of that form; the message names the option.
+    """
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidSettingError(f"{option} is {text!r}; expected NAME=VALUE, such as ramp_up_prob=0.3")
+    try:
+        return name.strip(), json.loads(value)
+    except json.JSONDecodeError:
+        if value.replace("-", "_").isidentifier():
+            return name.strip(), value
+        raise InvalidSettingError(f'{option} {name}: {value!r} is not a value; write 0.3, true or ["flat"]') from None
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table as lines with columns of one width: the first to the left, all others to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(
+            [row[0].ljust(widths[0]), *(text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True))]
+        )
+        for row in rows
+    ]
+
+
+def show_progress(bar: Any, progress: "BuildProgress") -> None:
+    """How far a build is, on its bar."""
+    bar.total = progress.total
+    bar.set_postfix(accepted=progress.accepted, refresh=False)
+    bar.update(progress.done - bar.n)
+
+
+_LOCAL = "local"
+
+
+def cluster_options(command: Any) -> Any:
+    """`--backend` and `--scheduler`, as a decorator."""
+    backend = click.option(
+        "--backend",
+        type=click.Choice((_LOCAL, *CLUSTERS)),
+        default=_LOCAL,
+        show_default=True,
+        help="Where workers run.",
+    )
+    scheduler = click.option(
+        "--scheduler", metavar="ADDRESS", help="Of the cluster.  [default with ray: a cluster on this machine]"
+    )
+    return backend(scheduler(command))
+
+
+def cluster_of(backend: str, scheduler: str | None) -> Cluster | None:
+    """The cluster that the options name; None for this machine.
+
+    Raises:
+        InvalidSettingError: An address without a cluster, or Dask without an address.
+    """
+    if backend != _LOCAL:
+        return Cluster(backend, scheduler)
+    if scheduler is not None:
+        raise InvalidSettingError(f"--scheduler is {scheduler!r}; expected together with --backend dask or ray")
+    return None
+
+
+def engine_options(command: Any) -> Any:
+    """`--engine` and `--tolerance`, as a decorator."""
+    engine = click.option(
+        "--engine", type=click.Choice(ENGINES), default=COMPILED, show_default=True, help="What rollouts run on."
+    )
+    tolerance = click.option(
+        "--tolerance", type=click.Choice(TOLERANCES), default="opendss", show_default=True, help="Of its power flow."
+    )
+    return engine(tolerance(command))

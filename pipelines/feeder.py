@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 
-from scenario_lib.simulation.own_feeder.report import FeederReport, check_own_feeder
+from scenario_lib.simulation.opendss.check import FeederReport, check_own_feeder
 
-from .console import echo_facts
-from .options import aligned, json_option
+from .console import aligned, echo_facts, json_option
 
 _H100_LIMIT_W = 700.0
 """Power limit of an H100 SXM (NVIDIA, H100 data sheet); that of a B200 is 1000 W."""
@@ -18,11 +17,11 @@ EXIT_DOES_NOT_FIT = 1
 
 
 @click.group("feeder")
-def command() -> None:
+def feeder_command() -> None:
     """A feeder of your own: what was found, what it can host, what does not fit."""
 
 
-@command.command("check")
+@feeder_command.command("check")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--gpu-watts",

@@ -10,11 +10,9 @@ import click
 from scenario_lib.errors import NightBusyError
 from scenario_lib.execution.tasks import RunOptions
 from scenario_lib.nightly.config import read_nightly
-from scenario_lib.nightly.report import NightReport, Outcome
-from scenario_lib.nightly.run import Night, run_night
+from scenario_lib.nightly.run import Night, NightOutcome, NightReport, run_night
 
-from .console import log_with_times, progress_bar
-from .options import jobs_option, show_progress, timeout_option
+from .console import jobs_option, log_with_times, progress_bar, show_progress, timeout_option
 
 EXIT_INTERRUPTED = 130
 
@@ -24,7 +22,7 @@ EXIT_INTERRUPTED = 130
 @click.option("--night", type=click.DateTime(["%Y-%m-%d"]), help="Day that names the night.  [default: today, UTC]")
 @jobs_option
 @timeout_option
-def command(config: Path, night: datetime.datetime | None, jobs: int, timeout_s: float | None) -> None:
+def nightly_command(config: Path, night: datetime.datetime | None, jobs: int, timeout_s: float | None) -> None:
     """Build a library, validate a sample on both engines, compare with the last good night, publish.
 
     Prints one line of JSON; what happens meanwhile goes to standard error. `current` in the run's directory points at
@@ -42,7 +40,7 @@ def command(config: Path, night: datetime.datetime | None, jobs: int, timeout_s:
         with progress_bar(unit="candidate") as bar:
             report = run_night(Night(plan, day, RunOptions(jobs, timeout_s), lambda p: show_progress(bar, p)))
     except NightBusyError as error:
-        report = NightReport(day, Outcome.BUSY, str(error))
+        report = NightReport(day, NightOutcome.BUSY, str(error))
     except KeyboardInterrupt:
         click.echo("interrupted; the same command goes on", err=True)
         sys.exit(EXIT_INTERRUPTED)

@@ -10,14 +10,12 @@ import click
 
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.execution.tasks import RunOptions
-from scenario_lib.screening.engine_comparison import NO_LIMITS, FlipLimits
-from scenario_lib.screening.findings import Cause, Finding, Grade, RecordVerdict
-from scenario_lib.screening.replay import ReplayOptions
-from scenario_lib.screening.validate import ValidationReport, validate_library
 from scenario_lib.simulation.engines import ENGINES, TOLERANCES, Engine
+from scenario_lib.validation.findings import Cause, Finding, Grade, RecordVerdict
+from scenario_lib.validation.replay import NO_LIMITS, FlipLimits, ReplayOptions
+from scenario_lib.validation.validate import ValidationReport, validate_library
 
-from .console import strict_json
-from .options import jobs_option, json_option, specs_dir_option, timeout_option
+from .console import jobs_option, json_option, specs_dir_option, strict_json, timeout_option
 
 _WORDS = {
     Grade.HELD: "held: identical",
@@ -60,7 +58,7 @@ _CAUSES = {
 @jobs_option
 @timeout_option
 @json_option
-def command(library: Path, replay: str, as_json: bool, **options: Any) -> None:
+def validate_command(library: Path, replay: str, as_json: bool, **options: Any) -> None:
     """Check that files are whole and unchanged, draw every record again, and replay rollouts bit for bit.
 
     Every record gets a verdict: identical, identical within tolerance (penalties within 1e-10 pu^2), or different;

@@ -3,6 +3,8 @@
 One base class, so that a caller can catch what scenario-lib found wrong and nothing else. Each error is also
 the builtin a Python programmer would expect, so that code which knows nothing of this project still works.
 Messages name the file or field, what was found, what was expected, and the remedy.
+
+The error of the compiled engine: what it does not model, so that a caller can take the reference engine.
 """
 
 
@@ -102,3 +104,18 @@ class ClusterError(ScenarioLibError, ConnectionError):
 
 class UnwritableFileError(ScenarioLibError, OSError):
     """A file cannot be written: the disk is full, or read-only. What was there before is still there."""
+
+
+class NotModelledError(ScenarioLibError, NotImplementedError):
+    """The compiled engine does not model something of this experiment or policy; the reference engine does.
+
+    Attributes:
+        what: Name of the element, setting or policy, and why it is refused.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"the compiled engine does not model {self.what}; use the reference engine"

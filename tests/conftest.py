@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from dask_cluster import dask_cluster
 
-from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.feeders.experiment import Experiment
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening.build import build_library
+from scenario_lib.screening.candidate import MeasurePlan
 from scenario_lib.screening.criteria import ScreeningCriteria
-from scenario_lib.screening.measure import MeasurePlan
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
 from scenario_lib.simulation.engines import Engine
 

@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from scenario_lib.feeders.canonical import file_digest
+from scenario_lib._arrays import Floats
+from scenario_lib._files import file_digest, write_json
 from scenario_lib.library.candidates import CandidateRow
-from scenario_lib.library.files import DIGESTS, METADATA, write_json
-from scenario_lib.library.inputs import inputs_digest
-from scenario_lib.library.recipe import Recipe
-from scenario_lib.library.record import RecordFields, RecordProof
-from scenario_lib.library.traces import Array, trace_digest
+from scenario_lib.library.layout import DIGESTS, METADATA
+from scenario_lib.library.npz_store import trace_digest
+from scenario_lib.library.recipe import Recipe, inputs_digest
+from scenario_lib.library.record import RecordDigests, RecordFields
 from scenario_lib.library.writer import NewLibrary, NewRecord, write_library
-from scenario_lib.scenario.canonical import resolve, scenario_digest
+from scenario_lib.scenario.model import resolve, scenario_digest
 from scenario_lib.scenario.randomize import randomize_scenario
 
 SCREENING = {"min_recovery_frac": 0.7, "max_recovery_frac": 1.0, "min_baseline_integral": 0.2}
 
 
-def sample_traces(seed: int) -> tuple[Array, Array]:
+def sample_traces(seed: int) -> tuple[Floats, Floats]:
     """Made-up (baseline, OFO) penalty traces (pu^2) of an hour."""
     rng = np.random.default_rng(seed)
     return rng.random(3600), rng.random(3600) / 10
@@ -50,7 +50,7 @@ def sample_record(seed: int, recipe: Recipe) -> NewRecord:
             bl_undervoltage_time_s=820.0,
             bl_overvoltage_time_s=0.0,
         ),
-        proof=RecordProof(recipe.id, "reference", digest, *digests, inputs),
+        proof=RecordDigests(recipe.id, "reference", digest, *digests, inputs),
         resolved=resolve(scenario),
     )
 

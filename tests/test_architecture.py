@@ -46,9 +46,9 @@ def test_help_loads_next_to_nothing(arguments: list[str]) -> None:
     assert loaded_after(code, (*SIMULATORS, "openg2g", "pyarrow", "joblib", "pydantic")) == []
 
 
-@pytest.mark.parametrize("command", ["build", "report", "compare"])
-def test_pictures_are_loaded_when_they_are_drawn(command: str) -> None:
-    assert loaded_after(f"import scenario_lib.pipelines.{command}", ("matplotlib", "jinja2")) == []
+@pytest.mark.parametrize("module", ["build", "look"])
+def test_pictures_are_loaded_when_they_are_drawn(module: str) -> None:
+    assert loaded_after(f"import scenario_lib.pipelines.{module}", ("matplotlib", "jinja2")) == []
 
 
 def test_every_public_name_exists() -> None:

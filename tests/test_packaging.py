@@ -96,8 +96,8 @@ def test_the_sdist_builds_the_same_wheel_and_has_what_a_reader_needs(built: Path
 
 def test_the_installed_package_finds_its_own_data(installed: Path) -> None:
     code = (
-        "import scenario_lib; from scenario_lib.feeders.data_files import data_dir; "
-        "from scenario_lib.feeders.catalogue import experiment_names, load_experiment; "
+        "import scenario_lib; from scenario_lib._parsing import data_dir; "
+        "from scenario_lib.feeders.experiment_file import experiment_names, load_experiment; "
         "from scenario_lib.simulation.assets import load_assets; load_assets(load_experiment('ieee13')); "
         "print(scenario_lib.__file__, data_dir(), *experiment_names(), sep='\\n')"
     )

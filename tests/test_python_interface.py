@@ -14,17 +14,17 @@ from library_samples import write_sample
 import scenario_lib as sl
 from scenario_lib import learning
 from scenario_lib.env import RewardConfig, make_batch_size_env, make_batch_size_vector_env, make_sim_fn
-from scenario_lib.env.making import common_settings
+from scenario_lib.env.factories import common_settings
 from scenario_lib.env.vector_env import VectorSettings
 from scenario_lib.errors import InvalidSettingError, UnknownNameError
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.library.parts import as_parts
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.library.recipe import DataDigests, Recipe
-from scenario_lib.library.view import LibraryView
+from scenario_lib.library.split import as_parts
+from scenario_lib.library.views import LibraryView
+from scenario_lib.models.power_traces import training_trace_recipe
 from scenario_lib.screening.build import BuildResult
-from scenario_lib.screening.build_log import BuildLog
-from scenario_lib.screening.validate import ValidationReport
-from scenario_lib.simulation.training_trace import training_trace_recipe
+from scenario_lib.screening.build_record import BuildLog
+from scenario_lib.validation.validate import ValidationReport
 
 SEEDS = (7, 1007, 2007)
 IEEE13 = load_experiment("ieee13")
@@ -176,7 +176,7 @@ REFUSED: dict[str, tuple[Callable[[sl.ScenarioLibrary, Path], Any], str]] = {
     ),
     "stored numbers": (lambda lib, _: lib.stored_numbers(3), "record is 3"),
     "flat settings": (lambda _, __: sl.RandomizationSettings.from_openg2g("x"), "settings is 'x'.*a Mapping"),
-    "limits type": (lambda _, __: sl.measure_voltages([[1.0]], sl.Limits(), 1.05), "v_min_pu is Limits"),
+    "limits type": (lambda _, __: sl.measure_voltages([[1.0]], sl.VoltageLimits(), 1.05), "v_min_pu is VoltageLimits"),
     "reward limits": (lambda _, __: RewardConfig(v_min="0.9"), "v_min is '0.9'; expected a finite number"),
     "environments": (lambda _, __: VectorSettings("2"), "num_envs is '2'; expected a whole number"),
     "threads": (lambda _, __: VectorSettings(2, threads=0), "threads is 0; expected at least 1"),
@@ -289,5 +289,5 @@ def test_what_is_printed_is_one_short_line(library: sl.ScenarioLibrary) -> None:
 
 
 def test_what_public_functions_need_is_exported() -> None:
-    names = {"Cluster", "Engine", "Limits", "Parts", "Quota", "RunOptions"}
+    names = {"Cluster", "VoltageLimits", "Engine", "Parts", "Quota", "RunOptions"}
     assert names <= set(sl.__all__)

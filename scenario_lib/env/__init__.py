@@ -3,34 +3,47 @@
 `gymnasium.make("scenario_lib/BatchSize-v0", library=path)` is the short way; the parts are public too.
 """
 
-from scenario_lib.env.action import action_space, decode_action
-from scenario_lib.env.batch_size_env import BatchSizeEnv, SharedBatchSizeEnv
-from scenario_lib.env.making import make_batch_size_env, make_shared_batch_size_env
-from scenario_lib.env.making_vector import make_batch_size_vector_env, make_shared_batch_size_vector_env
-from scenario_lib.env.observation import (
-    ObservationConfig,
-    build_observation,
-    compute_bus_phase_groups,
-    compute_zone_mask,
-)
-from scenario_lib.env.reward import RewardConfig, compute_reward
-from scenario_lib.env.simulation import Stepper, make_sim_fn
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "BatchSizeEnv",
-    "ObservationConfig",
-    "RewardConfig",
-    "SharedBatchSizeEnv",
-    "Stepper",
-    "action_space",
-    "build_observation",
-    "compute_bus_phase_groups",
-    "compute_reward",
-    "compute_zone_mask",
-    "decode_action",
-    "make_batch_size_env",
-    "make_batch_size_vector_env",
-    "make_shared_batch_size_env",
-    "make_shared_batch_size_vector_env",
-    "make_sim_fn",
-]
+from scenario_lib._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from scenario_lib.env.action import action_space as action_space
+    from scenario_lib.env.action import decode_action as decode_action
+    from scenario_lib.env.batch_size_env import BatchSizeEnv as BatchSizeEnv
+    from scenario_lib.env.batch_size_env import SharedBatchSizeEnv as SharedBatchSizeEnv
+    from scenario_lib.env.factories import make_batch_size_env as make_batch_size_env
+    from scenario_lib.env.factories import make_batch_size_vector_env as make_batch_size_vector_env
+    from scenario_lib.env.factories import make_shared_batch_size_env as make_shared_batch_size_env
+    from scenario_lib.env.factories import make_shared_batch_size_vector_env as make_shared_batch_size_vector_env
+    from scenario_lib.env.observation import ObservationConfig as ObservationConfig
+    from scenario_lib.env.observation import build_observation as build_observation
+    from scenario_lib.env.observation import compute_bus_phase_groups as compute_bus_phase_groups
+    from scenario_lib.env.observation import compute_zone_mask as compute_zone_mask
+    from scenario_lib.env.reward import RewardConfig as RewardConfig
+    from scenario_lib.env.reward import compute_reward as compute_reward
+    from scenario_lib.env.simulator import Simulator as Simulator
+    from scenario_lib.env.simulator import make_sim_fn as make_sim_fn
+
+_HOME = {
+    "BatchSizeEnv": "batch_size_env",
+    "ObservationConfig": "observation",
+    "RewardConfig": "reward",
+    "SharedBatchSizeEnv": "batch_size_env",
+    "Simulator": "simulator",
+    "action_space": "action",
+    "build_observation": "observation",
+    "compute_bus_phase_groups": "observation",
+    "compute_reward": "reward",
+    "compute_zone_mask": "observation",
+    "decode_action": "action",
+    "make_batch_size_env": "factories",
+    "make_batch_size_vector_env": "factories",
+    "make_shared_batch_size_env": "factories",
+    "make_shared_batch_size_vector_env": "factories",
+    "make_sim_fn": "simulator",
+}
+
+__all__ = sorted(_HOME)
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

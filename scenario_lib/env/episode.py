@@ -1,16 +1,58 @@
-"""The window of an episode in seconds, and the OFO penalty that an agent is measured against."""
+"""What environments are told beside simulation and observation.
 
+The window of an episode in seconds, and the OFO penalty that an agent is measured against.
+
+An episode as environments see it: it begins, and is played turn by turn, on either engine.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scenario_lib.env.picking import Library
+from scenario_lib._arrays import Singles
+from scenario_lib._values import refuse, shown
+from scenario_lib.env.action import require_mode
+from scenario_lib.env.observation import ObservationConfig
 from scenario_lib.env.reward import RewardConfig
-from scenario_lib.errors import InvalidSettingError
-from scenario_lib.feeders.checks import shown
+from scenario_lib.env.sampling import Library
+from scenario_lib.errors import InvalidSettingError, PowerFlowError
+from scenario_lib.feeders.experiment import DURATION_S
 from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.scenario.model import Scenario
+
+DIVERGENCE_MODES = ("truncate", "raise")
+
+
+@dataclass(frozen=True, slots=True)
+class EnvSettings:
+    """Settings of both environments and of the vector environment; see `BatchSizeEnv` for each."""
+
+    reward_config: RewardConfig = field(default_factory=RewardConfig)
+    action_mode: str = "delta"
+    logistic_models: Any = None
+    dt_ctrl: Fraction = Fraction(1)
+    total_duration_s: int = DURATION_S
+    scenario_library: Library | None = None
+    ofo_baseline: bool = False
+    truncate_episode: bool = False
+    on_divergence: str = "truncate"
+    worker: tuple[int, int] | None = None
+    coverage: str = "random"
+    render_mode: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reward_config", RewardConfig.of(self.reward_config))
+        require_mode(self.action_mode)
+        if self.on_divergence not in DIVERGENCE_MODES:
+            raise refuse("on_divergence", self.on_divergence, f"one of {', '.join(DIVERGENCE_MODES)}")
+        if self.dt_ctrl <= 0:
+            raise InvalidSettingError(f"dt_ctrl is {shown(self.dt_ctrl)} s; expected more than 0 s")
+        if self.render_mode not in (None, "rgb_array"):
+            raise refuse("render_mode", self.render_mode, "None or 'rgb_array'")
 
 
 @dataclass(slots=True)
@@ -96,3 +138,80 @@ class OFOBaseline:
         if episode.record is None:
             raise InvalidSettingError("ofo_baseline needs a record with OFO's penalties")
         return episode.record.ofo_voltage_pen_per_step
+
+
+DrawScenario = Callable[[], Scenario | None]
+"""Gives the scenario of an episode's record, None for the experiment as it stands."""
+
+
+def scenario_drawer(library: Library | None, record: ScenarioRecord | None) -> DrawScenario:
+    """Gives the scenario of a record, None without one; a scenario that was compiled before is not drawn again."""
+
+    def draw() -> Scenario | None:
+        return None if library is None or record is None else library.materialize(record)
+
+    return draw
+
+
+ChooseSites = Callable[[Sequence[str]], list[str]]
+"""From the names of all sites to those that the agent sees and sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendSettings:
+    """What both engines need to play."""
+
+    obs_config: ObservationConfig
+    env: EnvSettings
+    choose_sites: ChooseSites
+    ofo: OFOBaseline | None
+
+
+class StepOutcome(NamedTuple):
+    """What a step brings.
+
+    Attributes:
+        batch_sizes: Of the observed models.
+        components: Terms of the reward, and the OFO bonus that is inside "voltage".
+        failure: Set if the power flow diverged; reward and components are empty then, all else is as before the step.
+    """
+
+    observation: Singles
+    reward: float
+    batch_sizes: dict[str, int]
+    components: dict[str, float]
+    voltage_stats: dict[str, float]
+    failure: PowerFlowError | None
+
+
+class EpisodeBackend(Protocol):
+    """One episode after another on some engine."""
+
+    @property
+    def v_index(self) -> Sequence[tuple[str, int]]:
+        """The (bus, phase) pairs of the feeder, once an episode has begun."""
+        ...
+
+    def begin(self, episode: Episode, draw: DrawScenario) -> tuple[Singles, dict[str, int]]:
+        """Simulate up to the episode's start and one interval more; the observation and the batch sizes that run.
+
+        Raises:
+            PowerFlowError: The power flow diverges on the way.
+        """
+        ...
+
+    def play(self, action: object, episode: Episode) -> StepOutcome:
+        """One step; advances `episode.step`.
+
+        Raises:
+            InvalidSettingError: An action of the wrong kind; nothing has happened then.
+        """
+        ...
+
+    def voltages_vector(self) -> NDArray[np.float64]:
+        """Voltages (pu) of the last second."""
+        ...
+
+    def close(self) -> None:
+        """Release what the episode holds."""
+        ...

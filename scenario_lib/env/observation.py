@@ -2,6 +2,8 @@
 
 Layout, float32: M voltage slots; [worst undervoltage, worst overvoltage, fraction of bus-phases in violation], once
 or per zone; then per model the batch, its latency, its replicas, the datacenter power, and the batch's last change.
+
+Names of an observation's slots, for people and for plots.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,9 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from scenario_lib._arrays import Bools
 from scenario_lib.errors import InvalidSettingError
 
-Mask = NDArray[np.bool_]
 FEATURES_PER_MODEL = 5
 _LARGEST_LATENCY_RATIO = 3.0
 
@@ -143,7 +145,7 @@ def _label(spec: Any) -> str:
     return str(spec.label if hasattr(spec, "label") else spec.model_label)
 
 
-def compute_zone_mask(v_index: Sequence[tuple[str, int]], zone_buses: Sequence[str]) -> Mask:
+def compute_zone_mask(v_index: Sequence[tuple[str, int]], zone_buses: Sequence[str]) -> Bools:
     """Which bus-phases are in a zone, whatever the case of names, shape (N,).
 
     Buses of the zone that the feeder lacks, and buses of the feeder in no zone, do not count.
@@ -165,8 +167,8 @@ def build_observation(
     datacenter_or_list: Any,
     obs_config: ObservationConfig,
     prev_batch: Mapping[str, int],
-    zone_mask: Mask | None = None,
-    zone_masks: Sequence[Mask] | None = None,
+    zone_mask: Bools | None = None,
+    zone_masks: Sequence[Bools] | None = None,
 ) -> NDArray[np.float32]:
     """The observation after a step, shape (obs_dim,), float32.
 
@@ -290,3 +292,44 @@ def merge_states(datacenter_or_list: Any) -> ObservedState:
         itl_s={label: itl for state in states for label, itl in state.observed_itl_s_by_model.items()},
         power_w=sum(state.power_w.a + state.power_w.b + state.power_w.c for state in states),
     )
+
+
+_SUMMARY = ("worst undervoltage (pu)", "worst overvoltage (pu)", "fraction of bus-phases in violation")
+_PER_MODEL = (
+    "batch (0 smallest, 1 largest, log scale)",
+    "latency over deadline",
+    "replicas over initial replicas",
+    "datacenter power (MW)",
+    "change of batch",
+)
+
+
+def observation_labels(config: ObservationConfig, bus_phases: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
+    """One name per slot of an observation, in its order.
+
+    Args:
+        config: The layout.
+        bus_phases: The grid's (bus, phase) pairs.
+    """
+    return (*_voltage_labels(config, bus_phases), *_summary_labels(config), *_model_labels(config))
+
+
+def _voltage_labels(config: ObservationConfig, bus_phases: tuple[tuple[str, int], ...]) -> list[str]:
+    if config.n_bus_phases == 0:
+        return []
+    if config.bus_phase_groups is not None:
+        buses = [bus_phases[group[0]][0] for group in config.bus_phase_groups]
+        return [f"{edge} voltage at bus {bus} (pu)" for bus in buses for edge in ("lowest", "highest")]
+    zone = None if config.zone_buses is None else {bus.lower() for bus in config.zone_buses}
+    kept = [(bus, phase) for bus, phase in bus_phases if zone is None or bus.lower() in zone]
+    return [f"voltage at bus {bus}, phase {'ABC'[phase - 1]} (pu)" for bus, phase in kept]
+
+
+def _summary_labels(config: ObservationConfig) -> list[str]:
+    if config.zone_summary:
+        return [f"{name}, zone {zone}" for zone in config.zone_summary for name in _SUMMARY]
+    return list(_SUMMARY)
+
+
+def _model_labels(config: ObservationConfig) -> list[str]:
+    return [f"{name}, {label}" for label in config.model_labels for name in _PER_MODEL]

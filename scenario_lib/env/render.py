@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from scenario_lib._arrays import Floats
 from scenario_lib.env.reward import RewardConfig
-from scenario_lib.feeders.feeder import Limits
-
-Floats = NDArray[np.float64]
+from scenario_lib.feeders.experiment import VoltageLimits
 
 
 @dataclass(slots=True)
@@ -66,10 +65,10 @@ def render_episode(history: EpisodeHistory, limits: RewardConfig) -> NDArray[np.
     Raises:
         MissingExtraError: matplotlib (the extra `plot`) is not installed.
     """
-    from scenario_lib.plotting.episode import draw_episode
+    from scenario_lib.plotting.hour import draw_episode
 
     labels = history.batch_sizes[0] if history.batch_sizes else ()
     batches = {label: [sizes[label] for sizes in history.batch_sizes] for label in labels}
     title = f"scenario {'-' if history.scenario is None else history.scenario}"
     envelope = (np.array(history.time_s), np.array(history.lowest_pu), np.array(history.highest_pu))
-    return draw_episode(envelope, batches, Limits(limits.v_min, limits.v_max), title)
+    return draw_episode(envelope, batches, VoltageLimits(limits.v_min, limits.v_max), title)

@@ -7,14 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scenario_lib._values import Bounds, positive, refuse, require_bounds, require_known
 from scenario_lib.env.observation import ObservationConfig, VoltageSource, merge_states
-from scenario_lib.feeders.checks import (
-    Bounds,
-    positive,
-    refuse,
-    require_bounds,
-    require_known,
-)
 
 SWITCH_MODES = ("magnitude", "binary", "cooldown")
 NEVER_CHANGED = 999

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
-from scenario_lib.env.reset_plan import SINGLE_OPTIONS, known_options
+from scenario_lib.env.sampling import SINGLE_OPTIONS, known_options
 from scenario_lib.env.vector_env import BatchSizeVectorEnv
 from scenario_lib.errors import InvalidSettingError
 

@@ -1,4 +1,7 @@
-"""Many environments in lockstep on the compiled engine, as Gymnasium's vector environment."""
+"""Which records the environments of a vector environment play: each from a random stream of its own.
+
+Many environments in lockstep on the compiled engine, as Gymnasium's vector environment.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,31 +14,110 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from scenario_lib._arrays import Bools, Singles
+from scenario_lib._values import as_flag, as_whole_number, convert_fields, refuse, require_count
 from scenario_lib.env.action import MoveReader, action_space
-from scenario_lib.env.compiled_stage import CompiledStage
-from scenario_lib.env.compiled_world import CompiledWorld
-from scenario_lib.env.copying import deep_copied
-from scenario_lib.env.episode import Episode, OFOBaseline, episode_of
-from scenario_lib.env.episodes_ahead import EpisodesAhead
-from scenario_lib.env.game import ChooseSites, DrawScenario, GameSettings, scenario_drawer
-from scenario_lib.env.labels import observation_labels
-from scenario_lib.env.observation import ObservationConfig
-from scenario_lib.env.plain_spec import plain_spec
+from scenario_lib.env.compiled_backend import CompiledEpisodes, EpisodeSource
+from scenario_lib.env.copying import deep_copied, plain_spec
+from scenario_lib.env.episode import (
+    BackendSettings,
+    ChooseSites,
+    DrawScenario,
+    EnvSettings,
+    Episode,
+    OFOBaseline,
+    episode_of,
+    scenario_drawer,
+)
+from scenario_lib.env.observation import ObservationConfig, observation_labels
 from scenario_lib.env.render import VectorHistory
-from scenario_lib.env.reset_plan import ResetPlan
 from scenario_lib.env.reward import STATISTICS, voltage_statistics
-from scenario_lib.env.settings import EnvSettings
-from scenario_lib.env.sub_picker import SubPickers
-from scenario_lib.env.vector_infos import VectorInfos, Who
-from scenario_lib.errors import EnvironmentUseError, ScenarioLibError
-from scenario_lib.execution.held_signals import signals_held
-from scenario_lib.feeders.arguments import as_flag, as_whole_number, convert_fields
-from scenario_lib.feeders.checks import refuse, require_count
+from scenario_lib.env.sampling import ResetPlan, ScenarioSampler, WorkerShare, is_listed, whole_seed, worker_generator
+from scenario_lib.env.vector_infos import EnvMask, EpisodesAhead, VectorInfos
+from scenario_lib.errors import EnvironmentUseError, InvalidSettingError, ScenarioLibError
+from scenario_lib.execution.process import signals_held
 from scenario_lib.library.record import ScenarioRecord
 
-Batch = NDArray[np.float32]
-Bools = NDArray[np.bool_]
-VectorStep = tuple[Batch, NDArray[np.float64], Bools, Bools, dict[str, Any]]
+
+class ScenarioSamplers:
+    """One picker and one generator per environment.
+
+    Args:
+        settings: `worker=(i, k)` makes the N environments numbers i N to i N + N - 1 of k N.
+        n: Number of environments.
+    """
+
+    def __init__(self, settings: EnvSettings, n: int) -> None:
+        outer = WorkerShare(*(settings.worker or (0, 1)))
+        self._workers = [WorkerShare(outer.index * n + i, outer.count * n) for i in range(n)]
+        self._library = library = settings.scenario_library
+        self._pickers = [
+            None if library is None else ScenarioSampler(library, worker, settings.coverage) for worker in self._workers
+        ]
+        self._generators = [np.random.default_rng() for _ in self._workers]
+        self._next: list[ScenarioRecord | None] = [None] * n
+
+    def seed(self, seed: int | Sequence[int | None] | None, mask: NDArray[np.bool_]) -> None:
+        """Begin the sequences of some environments anew.
+
+        Args:
+            seed: A base seed for all; or one base seed per environment, None for those that go on.
+
+        Raises:
+            InvalidSettingError: Another number of seeds than environments, or one that is no whole number.
+        """
+        n = len(self._workers)
+        if is_listed(seed):
+            seeds = [whole_seed(f"seed[{i}]", one) for i, one in enumerate(seed)]
+        else:
+            seeds = [whole_seed("seed", seed)] * n
+        if len(seeds) != n:
+            raise InvalidSettingError(f"seed has {len(seeds)} values; expected one, or {n}")
+        for i, chosen in enumerate(seeds):
+            if mask[i] and chosen is not None:
+                self._restart(i, chosen)
+
+    def named(self, scenario: int | None) -> ScenarioRecord | None:
+        """The record of a seed that was asked for; None if none was.
+
+        Raises:
+            InvalidSettingError: One is asked for without a library.
+            UnknownNameError: The library has none of that seed.
+        """
+        if scenario is None:
+            return None
+        if self._library is None:
+            raise InvalidSettingError(f"options['scenario'] is {scenario!r}; expected none, without a library")
+        return self._library.record_for(scenario)
+
+    def pick(self, i: int) -> ScenarioRecord | None:
+        """The next record of an environment; None without a library."""
+        picker = self._pickers[i]
+        if picker is None:
+            return None
+        known, self._next[i] = self._next[i], None
+        return picker.pick(self._generators[i]) if known is None else known
+
+    @property
+    def peeked(self) -> list[ScenarioRecord | None]:
+        """By environment, the record that was drawn ahead, if one was."""
+        return self._next
+
+    def peek(self, i: int) -> ScenarioRecord | None:
+        """The record that `pick` will draw next, unless `seed` comes first; None without a library."""
+        picker = self._pickers[i]
+        if self._next[i] is None and picker is not None:
+            self._next[i] = picker.pick(self._generators[i])
+        return self._next[i]
+
+    def _restart(self, i: int, seed: int) -> None:
+        self._generators[i], self._next[i] = worker_generator(seed, self._workers[i]), None
+        picker = self._pickers[i]
+        if picker is not None:
+            picker.restart(seed)
+
+
+VectorStep = tuple[Singles, NDArray[np.float64], Bools, Bools, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +152,7 @@ class VectorSettings:
             raise refuse("autoreset_mode", self.autoreset_mode, f"one of {known}") from None
 
 
-class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
+class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
     """`BatchSizeEnv` or `SharedBatchSizeEnv`, N at a time.
 
     Each environment plays records of its own, with its own window and from its own random stream: environment i is
@@ -88,7 +170,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
 
     def __init__(
         self,
-        world: CompiledWorld,
+        world: EpisodeSource,
         obs_config: ObservationConfig,
         choose_sites: ChooseSites,
         settings: EnvSettings,
@@ -105,15 +187,15 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         self._obs_config, self._settings = obs_config, settings
         self._reader = MoveReader.of(settings.action_mode, labels, feasible)
         self._ofo = OFOBaseline(settings.scenario_library, settings.reward_config) if settings.ofo_baseline else None
-        game = GameSettings(obs_config, settings, choose_sites, self._ofo)
-        self._stage = CompiledStage(self.num_envs, world, game, vector.threads)
+        game = BackendSettings(obs_config, settings, choose_sites, self._ofo)
+        self._stage = CompiledEpisodes(self.num_envs, world, game, vector.threads)
         self._ahead, self._prefetch = EpisodesAhead(world), vector.prefetch
         self._most_steps = vector.max_episode_steps
-        self._pickers = SubPickers(settings, self.num_envs)
+        self._pickers = ScenarioSamplers(settings, self.num_envs)
         self._history = VectorHistory(self.num_envs, labels)
         self._infos = VectorInfos(self.num_envs, labels)
         self._begun: Bools = np.zeros(self.num_envs, bool)
-        self._over = Who.of(self._begun)
+        self._over = EnvMask.of(self._begun)
         self._spec: EnvSpec | None = None
         self._forget()
 
@@ -128,7 +210,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Batch, dict[str, Any]]:
+    ) -> tuple[Singles, dict[str, Any]]:
         """Begin episodes.
 
         Args:
@@ -152,7 +234,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
 
     def _reset(
         self, seed: int | Sequence[int | None] | None, options: dict[str, Any] | None
-    ) -> tuple[Batch, dict[str, Any]]:
+    ) -> tuple[Singles, dict[str, Any]]:
         if self._interrupted:
             self.close_extras()
         plan = ResetPlan.of(options, self.num_envs)
@@ -162,9 +244,9 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         self._pickers.seed(seed, plan.mask)
         for i in np.flatnonzero(plan.mask):
             self._begin(int(i), named[i])
-        self._all_begun, self._over = True, Who.of(self._over.mask & ~plan.mask)
+        self._all_begun, self._over = True, EnvMask.of(self._over.mask & ~plan.mask)
         self._remember(plan.mask)
-        return self._observations(), self._begun_infos(Who.of(plan.mask))
+        return self._observations(), self._begun_infos(EnvMask.of(plan.mask))
 
     def step(self, actions: Any) -> VectorStep:
         """One step of every environment; those that ended before are reset instead, as the autoreset mode has it."""
@@ -185,8 +267,8 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         rewards, failed = outcome.reward.copy(), playing & ~outcome.converged
         truncated = playing & (failed | (progress.step >= self._n_steps))
         self._remember(playing & ~failed)
-        infos = self._step_infos(Who(playing, not waiting.anyone, not waiting.everyone), Who.of(failed))
-        self._over = Who.of(truncated.copy())
+        infos = self._step_infos(EnvMask(playing, not waiting.anyone, not waiting.everyone), EnvMask.of(failed))
+        self._over = EnvMask.of(truncated.copy())
         if waiting.anyone:
             infos = self._reset_waiting(waiting, infos)
         if self._over.anyone and self._mode is AutoresetMode.SAME_STEP:
@@ -219,12 +301,12 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
     def _forget(self) -> None:
         n = self.num_envs
         self._interrupted = False
-        self._all_begun, self._begun, self._over = False, np.zeros(n, bool), Who.of(np.zeros(n, bool))
+        self._all_begun, self._begun, self._over = False, np.zeros(n, bool), EnvMask.of(np.zeros(n, bool))
         self._n_steps, self._start_s = np.zeros(n, np.int64), np.zeros(n, np.int64)
         played = self._settings.scenario_library is not None
         self._scenarios: NDArray[Any] = np.zeros(n, np.int64) if played else np.full(n, None, object)
 
-    def _require_turn(self) -> Who:
+    def _require_turn(self) -> EnvMask:
         """Environments that wait for a reset, which this step brings them."""
         if self._interrupted:
             raise EnvironmentUseError("a reset or step was interrupted, which ended all episodes; call reset first")
@@ -261,7 +343,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
     def _drawer(self, record: ScenarioRecord | None) -> DrawScenario:
         return scenario_drawer(self._settings.scenario_library, record)
 
-    def _reset_waiting(self, waiting: Who, infos: dict[str, Any]) -> dict[str, Any]:
+    def _reset_waiting(self, waiting: EnvMask, infos: dict[str, Any]) -> dict[str, Any]:
         """Begin the episodes of environments whose last one ended in the step before."""
         for i in np.flatnonzero(waiting.mask):
             self._begin(int(i))
@@ -270,7 +352,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
 
     def _reset_at_once(self, infos: dict[str, Any]) -> dict[str, Any]:
         """Keep what the ended episodes showed last, and begin new ones."""
-        ended, self._over = self._over, Who.of(np.zeros(self.num_envs, bool))
+        ended, self._over = self._over, EnvMask.of(np.zeros(self.num_envs, bool))
         final_obs = np.full(self.num_envs, None, object)
         for i in np.flatnonzero(ended.mask):
             final_obs[i] = self._stage.outcome.observation[i].copy()
@@ -278,14 +360,14 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
         self._remember(ended.mask)
         return self._infos.with_final(infos, final_obs, self._begun_infos(ended), ended.mask)
 
-    def _observations(self) -> Batch:
+    def _observations(self) -> Singles:
         return self._stage.outcome.observation.copy()
 
-    def _episode_infos(self, who: Who) -> dict[str, Any]:
+    def _episode_infos(self, who: EnvMask) -> dict[str, Any]:
         """Scenario, second and batch sizes of some environments."""
         return self._infos.of_episodes(who, self._scenarios, self._time_s(), self._stage.outcome.batch_size)
 
-    def _begun_infos(self, who: Who) -> dict[str, Any]:
+    def _begun_infos(self, who: EnvMask) -> dict[str, Any]:
         """Infos of some environments whose episodes begin."""
         statistics = np.zeros((self.num_envs, len(STATISTICS)))
         for i in np.flatnonzero(who.mask):
@@ -304,9 +386,9 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Batch, Any, NDArray[Any]]):
             places = np.flatnonzero(mask).tolist()
             self._history.add(places, self._time_s(), outcome.voltages_pu, outcome.batch_size)
 
-    def _step_infos(self, playing: Who, failed: Who) -> dict[str, Any]:
+    def _step_infos(self, playing: EnvMask, failed: EnvMask) -> dict[str, Any]:
         infos, outcome = self._episode_infos(playing), self._stage.outcome
-        known = playing if not failed.anyone else Who.of(playing.mask & ~failed.mask)
+        known = playing if not failed.anyone else EnvMask.of(playing.mask & ~failed.mask)
         infos.update(self._infos.of_rewards(playing, known, outcome.terms, outcome.statistics))
         if failed.anyone:
             failures = {int(i): self._stage.failure(int(i)) for i in np.flatnonzero(failed.mask)}

@@ -1,20 +1,31 @@
-"""Infos of many environments as Gymnasium stacks them: arrays by name, each with a mask `_name` of who has it."""
+"""Infos of many environments as Gymnasium stacks them: arrays by name, each with a mask `_name` of who has it.
 
+Episodes that are compiled while others are played, so that no step waits for the one that comes next.
+
+Which episodes come is decided before, by seeds; a thread only changes when they are compiled.
+"""
+
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scenario_lib._arrays import Bools
+from scenario_lib.env.compiled_backend import EpisodeSource
+from scenario_lib.env.episode import DrawScenario, Episode
 from scenario_lib.env.reward import STATISTICS, TERMS
+from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.simulation.compiled.episode import CompiledEpisode
 
-Bools = NDArray[np.bool_]
 Infos = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class EnvMask:
     """Some of N environments; all and none of them, which is asked many times a step, is counted once."""
 
     mask: Bools
@@ -22,7 +33,7 @@ class Who:
     anyone: bool
 
     @classmethod
-    def of(cls, mask: Bools) -> "Who":
+    def of(cls, mask: Bools) -> "EnvMask":
         """Those of a mask."""
         return cls(mask, bool(mask.all()), bool(mask.any()))
 
@@ -56,7 +67,7 @@ class VectorInfos:
         self._n, self._labels = n, labels
 
     def of_episodes(
-        self, who: Who, scenarios: NDArray[Any], time_s: NDArray[np.float64], batch_size: NDArray[np.int64]
+        self, who: EnvMask, scenarios: NDArray[Any], time_s: NDArray[np.float64], batch_size: NDArray[np.int64]
     ) -> Infos:
         """What every info has: the scenarios' seeds (None without a library), the second, the batch sizes."""
         masks = who.copies(3 + len(self._labels))
@@ -67,7 +78,9 @@ class VectorInfos:
         }
         return _masked(infos.items(), masks)
 
-    def of_rewards(self, who: Who, known: Who, terms: NDArray[np.float64], statistics: NDArray[np.float64]) -> Infos:
+    def of_rewards(
+        self, who: EnvMask, known: EnvMask, terms: NDArray[np.float64], statistics: NDArray[np.float64]
+    ) -> Infos:
         """Reward terms and voltage statistics of those who stepped; known where the power flow converged."""
         if not who.anyone:
             return {}
@@ -78,7 +91,7 @@ class VectorInfos:
         }
         return _masked(infos.items(), who.copies(2))
 
-    def of_begun(self, who: Who, statistics: NDArray[np.float64]) -> Infos:
+    def of_begun(self, who: EnvMask, statistics: NDArray[np.float64]) -> Infos:
         """As `of_rewards`, where an episode begins: nothing was paid yet."""
         return self.of_rewards(who, who, np.zeros((self._n, len(TERMS))), statistics)
 
@@ -103,7 +116,7 @@ class VectorInfos:
             infos: Of the step, which become `final_info` where an episode ended.
             begun: Of the new episodes.
         """
-        going_on, over = Who.of(~ended), Who.of(ended)
+        going_on, over = EnvMask.of(~ended), EnvMask.of(ended)
         out = self.merged(_restricted(infos, going_on), begun, ended)
         final = {"final_obs": final_obs, "final_info": _restricted(infos, over)}
         return {**out, **_masked(final.items(), over.copies(2))}
@@ -124,7 +137,7 @@ def _masked(values: Iterable[tuple[str, Any]], masks: Iterator[Bools]) -> Infos:
     return infos
 
 
-def _restricted(infos: Infos, who: Who) -> Infos:
+def _restricted(infos: Infos, who: EnvMask) -> Infos:
     """Infos of some environments only."""
     return _without_empty(
         {name: _restricted(value, who) if isinstance(value, dict) else who.only(value) for name, value in infos.items()}
@@ -134,3 +147,67 @@ def _restricted(infos: Infos, who: Who) -> Infos:
 def _without_empty(infos: Infos) -> Infos:
     """Names that somebody has."""
     return {name: value for name, value in infos.items() if infos[f"_{name.removeprefix('_')}"].any()}
+
+
+class _Coming(NamedTuple):
+    record: ScenarioRecord | None
+    made: "Future[CompiledEpisode]"
+
+
+class EpisodesAhead:
+    """At most one episode per place, compiled in a thread of its own; the thread starts with the first of them.
+
+    A process that was forked, and a copy, expect nothing at first, and compile what is asked for.
+
+    Args:
+        world: Compiles them.
+    """
+
+    def __init__(self, world: EpisodeSource) -> None:
+        self._world = world
+        self._coming: dict[int, _Coming] = {}
+        self._thread: ThreadPoolExecutor | None = None
+        self._process = os.getpid()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "EpisodesAhead":
+        del memo
+        return EpisodesAhead(self._world)
+
+    def expect(self, place: int, episode: Episode, draw: DrawScenario) -> None:
+        """Begin to compile the episode that a place will play next, in place of any other expected there."""
+        self._forget_if_forked()
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="episodes-ahead")
+        self._drop(place)
+        self._coming[place] = _Coming(episode.record, self._thread.submit(self._world.episode, episode, draw))
+
+    def episode(self, place: int, episode: Episode, draw: DrawScenario) -> CompiledEpisode:
+        """The episode: the expected one, for which this waits if need be, or one compiled here.
+
+        Raises:
+            PowerFlowError, ReplayError: As from compiling it here, whichever thread met it.
+        """
+        self._forget_if_forked()
+        expected = self._coming.pop(place, None)
+        if expected is not None and expected.record is episode.record:
+            return expected.made.result()
+        return self._world.episode(episode, draw)
+
+    def close(self) -> None:
+        """Expect nothing any more, and end the thread once it has finished what it is at."""
+        self._forget_if_forked()
+        for place in list(self._coming):
+            self._drop(place)
+        if self._thread is not None:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+        self._thread = None
+
+    def _forget_if_forked(self) -> None:
+        """Threads stay behind in the process that forked, and with them whatever they were to make."""
+        if self._process != os.getpid():
+            self._process, self._thread, self._coming = os.getpid(), None, {}
+
+    def _drop(self, place: int) -> None:
+        dropped = self._coming.pop(place, None)
+        if dropped is not None:
+            dropped.made.cancel()

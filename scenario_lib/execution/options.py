@@ -1,7 +1,15 @@
-"""How tasks are run, and where; nothing here may change what comes out."""
+"""How tasks are run, and where; nothing here may change what comes out.
+
+What becomes of a task: its result, or why there is none.
+
+The tasks of a run, read as workers become free, and which of them are under way.
+"""
 
 import math
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from scenario_lib.errors import InvalidSettingError
 
@@ -63,3 +71,86 @@ class RunOptions:
                 raise InvalidSettingError(f"{name} is {value!r}; expected a finite number of seconds above 0")
         if not isinstance(self.cluster, Cluster | None):
             raise InvalidSettingError(f"cluster is {self.cluster!r}; expected a Cluster, such as Cluster('ray')")
+
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+ERROR, TIMEOUT, WORKER_DIED = "error", "timeout", "worker_died"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailure:
+    """Why a task has no result.
+
+    Attributes:
+        code: "error", "timeout" or "worker_died".
+        message: Class and text of the error; nothing that differs between runs, such as addresses or durations.
+    """
+
+    code: str
+    message: str
+
+
+DIED_TWICE = TaskFailure(WORKER_DIED, "its worker process ended without a result, twice; out of memory, or a crash")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutcome(Generic[Task, Result]):
+    """A task with its result, or with the failure in its place.
+
+    Attributes:
+        seconds: How long it took in its worker; 0 where the worker did not live to tell.
+    """
+
+    task: Task
+    result: Result | None = None
+    failure: TaskFailure | None = None
+    seconds: float = 0.0
+
+
+def one_line(error: BaseException) -> str:
+    """Class and text of an error, on one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+class TaskQueue(Generic[Task]):
+    """Tasks handed out one after another; those to be done again come first."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self._tasks = iter(tasks)
+        self._again: deque[Task] = deque()
+        self._under_way: list[Task] = []
+        self._ended = False
+
+    @property
+    def exhausted(self) -> bool:
+        """Nothing is left to hand out."""
+        return self._ended and not self._again
+
+    def __iter__(self) -> Iterator[Task]:
+        while True:
+            if self._again:
+                task = self._again.popleft()
+            else:
+                try:
+                    task = next(self._tasks)
+                except StopIteration:
+                    self._ended = True
+                    return
+            self._under_way.append(task)
+            yield task
+
+    def finished(self, task: Task) -> None:
+        """A task has its outcome."""
+        self._under_way.remove(task)
+
+    def again(self, task: Task) -> None:
+        """A task under way has to be handed out once more."""
+        self._under_way.remove(task)
+        self._again.append(task)
+
+    def take_back(self) -> list[Task]:
+        """The tasks under way, which from now on are not."""
+        taken, self._under_way = self._under_way, []
+        return taken

@@ -14,10 +14,18 @@ from joblib.externals.loky import ProcessPoolExecutor
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from scenario_lib.errors import TaskTimeoutError
-from scenario_lib.execution.deadline import deadline
-from scenario_lib.execution.options import RunOptions
-from scenario_lib.execution.orphans import end_with_parent
-from scenario_lib.execution.outcomes import DIED_TWICE, ERROR, TIMEOUT, Failure, Outcome, Result, Task, one_line
+from scenario_lib.execution.options import (
+    DIED_TWICE,
+    ERROR,
+    TIMEOUT,
+    Result,
+    RunOptions,
+    Task,
+    TaskFailure,
+    TaskOutcome,
+    one_line,
+)
+from scenario_lib.execution.process import deadline, end_with_parent
 
 WORKER_LOST = (TerminatedWorkerError, BrokenProcessPool)
 """What loky raises when a worker process ends without a result."""
@@ -25,7 +33,7 @@ WORKER_LOST = (TerminatedWorkerError, BrokenProcessPool)
 _THREAD_VARIABLES = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA", "VECLIB_MAXIMUM", "BLIS")
 
 
-class Worker:
+class WorkerProcess:
     """A process of its own for one task after another, started with the first.
 
     Args:
@@ -44,7 +52,7 @@ class Worker:
     ) -> None:
         self.close()
 
-    def run(self, function: Callable[[Task], Result], task: Task, options: RunOptions) -> Outcome[Task, Result]:
+    def run(self, function: Callable[[Task], Result], task: Task, options: RunOptions) -> TaskOutcome[Task, Result]:
         """Outcome of one task, whatever it does to the process."""
         try:
             return self.attempt(function, task, options)
@@ -58,7 +66,7 @@ class Worker:
             self._executor.shutdown(kill_workers=True)
             self._executor = None
 
-    def attempt(self, function: Callable[[Task], Result], task: Task, options: RunOptions) -> Outcome[Task, Result]:
+    def attempt(self, function: Callable[[Task], Result], task: Task, options: RunOptions) -> TaskOutcome[Task, Result]:
         """Outcome of one task; raises one of `WORKER_LOST` if the process did not live to tell."""
         if self._executor is None:
             # One thread: threaded sums would differ in their last bits.
@@ -66,18 +74,18 @@ class Worker:
             self._executor = ProcessPoolExecutor(max_workers=1, timeout=self._idle_s, env=threads)
         with _children_allowed():
             future = self._executor.submit(guarded, function, task, options, os.getpid())
-        outcome: Outcome[Task, Result] = future.result()
+        outcome: TaskOutcome[Task, Result] = future.result()
         return outcome
 
 
-def run_alone(function: Callable[[Task], Result], task: Task, options: RunOptions) -> Outcome[Task, Result]:
+def run_alone(function: Callable[[Task], Result], task: Task, options: RunOptions) -> TaskOutcome[Task, Result]:
     """Outcome of a task that was under way when a worker died: a process to itself, and no further try."""
     started = time.monotonic()
-    with Worker() as worker:
+    with WorkerProcess() as worker:
         try:
             return worker.attempt(function, task, options)
         except WORKER_LOST:
-            return Outcome(task, failure=_death(time.monotonic() - started, options))
+            return TaskOutcome(task, failure=_death(time.monotonic() - started, options))
 
 
 @contextmanager
@@ -95,13 +103,15 @@ def _children_allowed() -> Iterator[None]:
             config["daemon"] = daemon
 
 
-def _death(elapsed_s: float, options: RunOptions) -> Failure:
+def _death(elapsed_s: float, options: RunOptions) -> TaskFailure:
     if options.timeout_s is not None and elapsed_s >= options.timeout_s + options.grace_s:
-        return Failure(TIMEOUT, f"took longer than {options.timeout_s:g} s, in native code")
+        return TaskFailure(TIMEOUT, f"took longer than {options.timeout_s:g} s, in native code")
     return DIED_TWICE
 
 
-def guarded(function: Callable[[Task], Result], task: Task, options: RunOptions, parent: int) -> Outcome[Task, Result]:
+def guarded(
+    function: Callable[[Task], Result], task: Task, options: RunOptions, parent: int
+) -> TaskOutcome[Task, Result]:
     """Runs inside the worker: whatever one task raises must not stop the others."""
     end_with_parent(parent)
     # Ctrl-C is for the parent: it stops handing out tasks and keeps what is finished.
@@ -112,7 +122,7 @@ def guarded(function: Callable[[Task], Result], task: Task, options: RunOptions,
         with deadline(options.timeout_s, options.grace_s):
             result = function(task)
     except TaskTimeoutError as error:
-        failure = Failure(TIMEOUT, str(error))
+        failure = TaskFailure(TIMEOUT, str(error))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - becomes the task's failure
-        failure = Failure(ERROR, one_line(error))
-    return Outcome(task, result, failure, time.perf_counter() - started)
+        failure = TaskFailure(ERROR, one_line(error))
+    return TaskOutcome(task, result, failure, time.perf_counter() - started)

@@ -1,14 +1,18 @@
-"""Which files an OpenDSS circuit is made of, and the digest of them all."""
+"""Which files an OpenDSS circuit is made of, and the digest of them all.
 
+Where a feeder's buses are drawn: `bus_coordinates.csv` beside its circuit, with the columns bus, x and y.
+"""
+
+import csv
 import hashlib
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from scenario_lib._files import file_digest, read_text, require_regular
 from scenario_lib.errors import DataFileError, MissingDataError
-from scenario_lib.feeders.canonical import file_digest
-from scenario_lib.feeders.regular_files import read_text, require_regular
 
 
 def shortened(name: str, least: int) -> str:
@@ -144,3 +148,39 @@ def _stamps(files: tuple[Path, ...]) -> tuple[tuple[int, ...], ...]:
     """What differs once a file is written or replaced; nothing for one that is gone."""
     stats = [path.stat() for path in files if path.is_file()]
     return tuple((stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino) for stat in stats)
+
+
+FILE_NAME = "bus_coordinates.csv"
+_COLUMNS = ["bus", "x", "y"]
+
+Position = tuple[float, float]
+
+
+def read_bus_coordinates(circuit: Path) -> dict[str, Position] | None:
+    """Positions (x, y) by bus, lower case, in arbitrary units; None without a file beside the circuit.
+
+    Raises:
+        DataFileError: Not such a file; names the file and the line.
+    """
+    path = circuit.parent / FILE_NAME
+    if not path.is_file():
+        require_regular(path)
+        return None
+    try:
+        lines = list(csv.reader(read_text(path).splitlines()))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataFileError(f"{path}: not a CSV file ({error})") from None
+    if not lines or lines[0] != _COLUMNS:
+        raise DataFileError(f"{path}: first line is {lines[:1]}; expected {','.join(_COLUMNS)}")
+    return dict(_position(line, f"{path}, line {number}") for number, line in enumerate(lines[1:], start=2))
+
+
+def _position(line: list[str], place: str) -> tuple[str, Position]:
+    try:
+        bus, x, y = line
+        position = (float(x), float(y))
+    except ValueError:
+        raise DataFileError(f"{place}: {line}; expected a bus and two numbers") from None
+    if not all(map(math.isfinite, position)):
+        raise DataFileError(f"{place}: {line}; expected finite numbers")
+    return bus.lower(), position

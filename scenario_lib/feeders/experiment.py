@@ -1,31 +1,108 @@
-"""The experiment: everything a scenario is a variation of.
+"""The feeder as it stands: circuit, source, regulator taps, voltage limits, buses that count, zones.
+
+The experiment: everything a scenario is a variation of.
 
 Feeder, sites, PV systems, loads, the training job that an overlay is scaled from, and the tuning of the OFO
 controller. A scenario is a pure function of (experiment, settings, seed).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from scenario_lib.feeders.arguments import convert_fields, instance_of, tuple_of
-from scenario_lib.feeders.bus_power import PVSystem, TimeVaryingLoad
-from scenario_lib.feeders.checks import (
+from scenario_lib._values import (
     ANY,
     MOST_GPUS,
     STRICT,
     Bounds,
+    convert_fields,
     count,
     few,
+    instance_of,
     positive,
     refuse,
+    refused,
     require_at_least,
     require_at_most_entries,
+    require_between,
     require_bounds,
     require_distinct,
+    require_name,
+    tuple_of,
 )
-from scenario_lib.feeders.feeder import Feeder, Limits
-from scenario_lib.feeders.models import ModelSpec
-from scenario_lib.feeders.sites import DatacenterPhysics, Site
+from scenario_lib.feeders.sites import DatacenterPhysics, PVSystem, Site, TimeVaryingLoad
+from scenario_lib.models.specs import ModelSpec
+
+_LIMIT_BOUNDS = {"v_min_pu": positive(10), "v_max_pu": positive(10)}
+_FEEDER_BOUNDS = {"source_pu": positive(10)}
+_MOST_ZONES, _MOST_BUSES = 1000, 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class VoltageLimits:
+    """Voltage band (pu) outside which a bus-phase is in violation; ANSI C84.1 Range A by default."""
+
+    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
+
+    v_min_pu: float = 0.95
+    v_max_pu: float = 1.05
+
+    def __post_init__(self) -> None:
+        require_bounds(self, _LIMIT_BOUNDS)
+        if self.v_max_pu <= self.v_min_pu:
+            raise refuse("v_max_pu", self.v_max_pu, f"more than v_min_pu ({self.v_min_pu})")
+
+
+def as_limits(field: str, value: object) -> VoltageLimits:
+    """Limits, or a pair such as (0.95, 1.05); see `arguments`."""
+    if isinstance(value, VoltageLimits):
+        return value
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise refused(field, value, "Limits, or a pair such as (0.95, 1.05)")
+    return VoltageLimits(*value)
+
+
+@dataclass(frozen=True, slots=True)
+class Feeder:
+    """A distribution feeder as it stands.
+
+    Attributes:
+        name: Name in messages and libraries.
+        circuit: Text of the OpenDSS circuit file's path, absolute.
+        source_pu: Source voltage (pu); wins over the circuit file.
+        initial_taps_pu: Regulator control name to tap ratio (pu).
+        exclude_buses: Buses that no measure counts.
+        zones: Zone name to its buses, in alphabetical order of the names whatever order they are given in, because
+            observations list them so; empty where the feeder has no zones.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
+
+    name: str
+    circuit: str
+    source_pu: float = 1.0
+    initial_taps_pu: dict[str, float] = field(default_factory=dict)
+    exclude_buses: tuple[str, ...] = ()
+    zones: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "zones", dict(sorted(self.zones.items())))
+        require_name("feeder name", self.name)
+        require_bounds(self, _FEEDER_BOUNDS)
+        require_at_most_entries("zones", self.zones, _MOST_ZONES)
+        for zone, buses in self.zones.items():
+            require_name("zone name", zone)
+            _require_buses(f"zone {zone}", buses)
+        _require_buses("exclude_buses", self.exclude_buses)
+        for regulator, tap in self.initial_taps_pu.items():
+            require_name("regulator name in initial_taps_pu", regulator)
+            require_between(f"initial tap of {regulator}", tap, 0.5, 1.5)
+
+
+def _require_buses(field: str, buses: tuple[str, ...]) -> None:
+    require_at_most_entries(field, buses, _MOST_BUSES)
+    for bus in buses:
+        require_name(f"bus in {field}", bus)
+
 
 DURATION_S = 3600
 """Length of every scenario (s); one simulation step is one second."""
@@ -125,7 +202,7 @@ class Experiment:
     loads: tuple[TimeVaryingLoad, ...]
     models: tuple[ModelSpec, ...]
     overlay: TrainingJob | None = None
-    limits: Limits = Limits()
+    limits: VoltageLimits = VoltageLimits()
     ofo: OFOTuning = OFOTuning()
     datacenter: DatacenterPhysics = DatacenterPhysics()
     randomize_ramps_default: bool = True
@@ -136,12 +213,12 @@ class Experiment:
         convert_fields(self, models=tuple_of(instance_of(ModelSpec)))
         if not self.sites:
             raise refuse("sites", self.sites, "at least one datacenter site")
-        for field, entries, most in (
+        for name, entries, most in (
             ("sites", self.sites, _MOST_SITES),
             ("pv_systems", self.pv_systems, _MOST_ELEMENTS),
             ("loads", self.loads, _MOST_ELEMENTS),
         ):
-            require_at_most_entries(field, entries, most)
+            require_at_most_entries(name, entries, most)
         require_distinct("site names", (site.name.lower() for site in self.sites))
         for site in self.sites:
             self._check_site(site)

@@ -3,24 +3,25 @@
 The file names an OpenDSS circuit beside it and describes sites, PV systems, loads, an overlay, OFO tuning and
 limits, table by table under the names of this package's types. A model is one that ships or is in the catalogue
 (named by its label), or described under `[[models]]`.
+
+Experiments by name (those that ship) or by file (a user's own feeder).
 """
 
 import csv
 import io
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from scenario_lib._files import open_regular, require_regular
+from scenario_lib._parsing import EXPERIMENT, data_dir, parse_as, read_toml
+from scenario_lib._values import STRICT, refused, require_distinct
 from scenario_lib.errors import DataFileError, InvalidSettingError, MissingDataError, UnknownNameError
-from scenario_lib.feeders.bus_power import PVSystem, TimeVaryingLoad
-from scenario_lib.feeders.checks import STRICT, require_distinct
-from scenario_lib.feeders.experiment import Experiment, OFOTuning, TrainingJob
-from scenario_lib.feeders.feeder import Feeder, Limits
-from scenario_lib.feeders.models import ModelSpec
-from scenario_lib.feeders.parsing import EXPERIMENT, parse_as, read_toml
-from scenario_lib.feeders.published_models import known_spec
-from scenario_lib.feeders.regular_files import open_regular, require_regular
-from scenario_lib.feeders.sites import DatacenterPhysics, Site
+from scenario_lib.feeders.experiment import Experiment, Feeder, OFOTuning, TrainingJob, VoltageLimits
+from scenario_lib.feeders.sites import DatacenterPhysics, PVSystem, Site, TimeVaryingLoad
+from scenario_lib.models.published import known_spec
+from scenario_lib.models.specs import ModelSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class ExperimentFile:
     loads: tuple[TimeVaryingLoad, ...] = ()
     overlay: TrainingJob | None = None
     ofo: OFOTuning = OFOTuning()
-    limits: Limits = Limits()
+    limits: VoltageLimits = VoltageLimits()
     datacenter: DatacenterPhysics = DatacenterPhysics()
     build: BuildDefaults = BuildDefaults()
     models: tuple[ModelSpec, ...] = ()
@@ -148,3 +149,44 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def experiment_names() -> tuple[str, ...]:
+    """Names of the experiments that ship."""
+    return tuple(sorted(path.parent.name for path in data_dir().glob("feeders/*/experiment.toml")))
+
+
+def load_experiment(system: str | os.PathLike[str]) -> Experiment:
+    """Experiment of a shipped feeder by name, or of a user's own by the path of its TOML file.
+
+    Raises:
+        UnknownNameError: Neither a known name nor a TOML file.
+        MissingDataError: The named file, or one that it names, is missing.
+        DataFileError: The file does not describe an experiment.
+    """
+    if str(system).endswith(".toml"):
+        return read_experiment(Path(system))
+    return shipped_experiment(system)
+
+
+def as_experiment(field: str, value: object) -> Experiment:
+    """An experiment, or what `load_experiment` takes; see `arguments`."""
+    if isinstance(value, Experiment):
+        return value
+    if not isinstance(value, str | os.PathLike):
+        raise refused(field, value, "an Experiment, a shipped feeder's name, or the path of an experiment's TOML file")
+    return load_experiment(value)
+
+
+def shipped_experiment(system: object) -> Experiment:
+    """Experiment of a shipped feeder, never a file that whoever named it chose.
+
+    Raises:
+        UnknownNameError: Not a known name.
+    """
+    if str(system) not in experiment_names():
+        known = ", ".join(experiment_names())
+        raise UnknownNameError(
+            f"system {str(system)!r} is not known; expected one of {known}, or the path of an experiment's TOML file"
+        )
+    return read_experiment(data_dir() / "feeders" / str(system) / "experiment.toml")

@@ -4,8 +4,9 @@
 loaded when training starts.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from scenario_lib._lazy import lazy_names
 
 if TYPE_CHECKING:
     from scenario_lib.learning.evaluation import EvaluationOptions as EvaluationOptions
@@ -28,8 +29,4 @@ _HOME = {
 
 __all__ = sorted(_HOME)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'scenario_lib.learning' has no attribute {name!r}")
-    return getattr(import_module(f"scenario_lib.learning.{_HOME[name]}"), name)
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

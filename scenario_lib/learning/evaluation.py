@@ -1,14 +1,27 @@
-"""Replay a held-out library under no control, a rule, OFO and trained policies, and compare."""
+"""Several trained policies in one rollout, each at sites of its own.
 
-from collections.abc import Callable, Sequence
+A rollout of trained policies on the compiled engine.
+
+The policies are the openg2g controllers that they are on the reference engine; only what they observe and set is
+simulated in machine code. A whole hour takes about a second, most of it the policies'.
+
+What makes figures of a library doubtful: a policy that was trained on it, or other data than it was built on.
+
+Replay a held-out library under no control, a rule, OFO and trained policies, and compare.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from scenario_lib.errors import InvalidSettingError, PolicyError, UnknownNameError
-from scenario_lib.execution.tasks import Outcome, RunOptions, run_tasks
-from scenario_lib.feeders.arguments import (
+import numpy as np
+from openg2g.controller.base import Controller
+
+from scenario_lib._values import (
     as_flag,
     as_path,
     as_system,
@@ -16,28 +29,189 @@ from scenario_lib.feeders.arguments import (
     as_whole_number,
     built_as,
     convert_fields,
+    few,
     instance_of,
     optional,
+    require_count,
+    shown,
     tuple_of,
 )
-from scenario_lib.feeders.checks import few, require_count, shown
-from scenario_lib.feeders.experiment import Experiment
-from scenario_lib.learning.comparison import Comparison, ScenarioFigures
-from scenario_lib.learning.compiled_rollout import run_trained
-from scenario_lib.learning.figures import Figures, figures_of
-from scenario_lib.learning.held_out import held_out_warnings, other_data
-from scenario_lib.learning.policy import TrainedPolicy
-from scenario_lib.learning.team import PolicyTeam
-from scenario_lib.library.loader import AnyLibrary, ScenarioLibrary, opened
+from scenario_lib.env.simulator import Simulator, as_simulator, make_sim_fn
+from scenario_lib.errors import InvalidSettingError, PolicyError, SharedSeedsError, UnknownNameError
+from scenario_lib.execution.tasks import RunOptions, TaskOutcome, run_tasks
+from scenario_lib.feeders.experiment import DURATION_S, Experiment
+from scenario_lib.learning.comparison import Comparison, Figures, ScenarioFigures, figures_of
+from scenario_lib.learning.policy import TrainedPolicy, TrainedRecord
+from scenario_lib.library.library import AnyLibrary, ScenarioLibrary, opened
 from scenario_lib.library.recipe import located_experiment
 from scenario_lib.library.record import ScenarioRecord
-from scenario_lib.library.view import spread_records
-from scenario_lib.scenario.model import Scenario
-from scenario_lib.screening.tuning import as_screened, tuning_text
-from scenario_lib.simulation.assets import Assets, load_assets
+from scenario_lib.library.views import spread_records
+from scenario_lib.scenario.model import Scenario, scenario_digest
+from scenario_lib.screening.criteria import as_screened, tuning_text
+from scenario_lib.simulation.assets import Assets, assets_digest, load_assets
 from scenario_lib.simulation.engines import REFERENCE, Engine, as_engine, prepare, simulator
-from scenario_lib.simulation.policies import POLICIES
+from scenario_lib.simulation.opendss.datacenters import POLICIES
 from scenario_lib.simulation.rollout import Rollout, run_rollout
+
+
+@dataclass(frozen=True)
+class PolicyTeam:
+    """Policies that act side by side; a rollout takes a team as it takes one policy.
+
+    Each observes what it was trained to observe, and was trained while the others' batch sizes stood still.
+
+    Raises:
+        PolicyError: A site that two of them set, or policies for several feeders.
+    """
+
+    policies: tuple[TrainedPolicy, ...]
+
+    def __post_init__(self) -> None:
+        feeders = sorted({policy.card.feeder for policy in self.policies})
+        if len(feeders) != 1:
+            raise PolicyError(f"policies of a team are for {', '.join(feeders) or 'nothing'}; expected one feeder")
+        owner: dict[str, str] = {}
+        for policy in self.policies:
+            for site in policy.card.sites:
+                if site in owner:
+                    raise PolicyError(
+                        f"policies {owner[site]} and {policy.name} both set batch sizes at site {site}; expected "
+                        f"sites of its own for each policy of a team (train with --site)"
+                    )
+                owner[site] = policy.name
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return "+".join(policy.name for policy in self.policies)
+
+    def controllers(self, datacenters: Mapping[str, Any], grid: Any) -> list[Controller]:
+        """One controller per policy.
+
+        Raises:
+            PolicyError: The rollout lacks a site of theirs.
+        """
+        return [controller for policy in self.policies for controller in policy.controllers(datacenters, grid)]
+
+
+_TICK_S = Fraction(1)
+
+
+def run_trained(
+    scenario: Scenario,
+    experiment: Experiment,
+    assets: Assets,
+    control: TrainedPolicy | PolicyTeam,
+    engine: Engine,
+    n_steps: int = DURATION_S,
+) -> Rollout:
+    """Simulate a scenario under trained policies for `n_steps` seconds.
+
+    Args:
+        engine: A compiled one.
+
+    Raises:
+        NotModelledError: The compiled engine does not model the feeder.
+        PowerFlowError: The power flow did not converge; the error has the second.
+        PolicyError: The feeder is not the one that the policies were trained on.
+    """
+    stepper = as_simulator(make_sim_fn(experiment, assets, n_steps, engine.label)(scenario), n_steps)
+    stepper.start()
+    controllers = control.controllers(stepper.sites, stepper)
+    for controller in controllers:
+        controller.reset()
+        controller.start()
+    seconds = []
+    for _ in range(n_steps):
+        stepper.advance(_TICK_S)
+        seconds.append(_second(stepper))
+        for controller in controllers:
+            for command in controller.step(None, None):
+                stepper.dispatch(_site_of(command.target, stepper.sites), command.batch_size_by_model)
+    return Rollout(control.name, *_names(stepper), *map(np.array, zip(*seconds, strict=True)))
+
+
+def _names(stepper: Simulator) -> tuple[tuple[tuple[str, int], ...], tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """Bus-phases, sites, and (site, label) of the models; see `Rollout`."""
+    labels = tuple((name, label) for name, site in stepper.sites.items() for label in site.state.batch_size_by_model)
+    return tuple(stepper.v_index), tuple(stepper.sites), labels
+
+
+def _second(stepper: Simulator) -> tuple[Any, ...]:
+    """Voltages, power, batch sizes, replicas and latency of the last second, in `Rollout`'s order."""
+    states = [site.state for site in stepper.sites.values()]
+    return (
+        stepper.voltages_vector(),
+        [(state.power_w.a, state.power_w.b, state.power_w.c) for state in states],
+        [size for state in states for size in state.batch_size_by_model.values()],
+        [count for state in states for count in state.active_replicas_by_model.values()],
+        [itl_s for state in states for itl_s in state.observed_itl_s_by_model.values()],
+    )
+
+
+def _site_of(target: Any, sites: Mapping[str, Any]) -> str:
+    return next(name for name, site in sites.items() if site is target)
+
+
+_MOST_NAMED = 5
+
+
+def held_out_warnings(
+    library: ScenarioLibrary, policies: Sequence[TrainedPolicy], allow_shared_seeds: bool
+) -> tuple[str, ...]:
+    """Sentences about seeds that a library shares with what policies were trained on; none where all is well.
+
+    A record is shared if seed and recipe are equal, or the drawn scenario is (its recipe may say other data). A seed
+    under another recipe is another scenario, of which some draws may be equal: that is only a warning.
+
+    Raises:
+        SharedSeedsError: A policy was trained on some of the library's records, and that is not allowed.
+    """
+    here = [record_identity(library, record) for record in library]
+    warnings = []
+    for policy in policies:
+        there = policy.card.library.records
+        drawn = {(record.recipe, record.seed) for record in there}
+        digests = {record.scenario_digest for record in there}
+        seeds = {record.seed for record in there}
+        shared = [r.seed for r in here if (r.recipe, r.seed) in drawn or r.scenario_digest in digests]
+        if shared and not allow_shared_seeds:
+            raise SharedSeedsError(
+                f"policy {policy.name} was trained on {_named(shared)} of {library.path}: its figures would say "
+                f"nothing about scenarios that it has not seen. Build a library from other seeds (--seed-start), or "
+                f"allow it (--allow-shared-seeds)"
+            )
+        if shared:
+            warnings.append(f"policy {policy.name} was trained on {_named(shared)} of this library")
+        alike = [record.seed for record in here if record.seed in seeds and record.seed not in shared]
+        if alike:
+            warnings.append(f"policy {policy.name} was trained on {_named(alike)} of this library, with other settings")
+    return tuple(warnings)
+
+
+def record_identity(library: ScenarioLibrary, record: ScenarioRecord) -> TrainedRecord:
+    """Seed, recipe and digest of a record; computed where its library does not say."""
+    if record.proof is not None:
+        return TrainedRecord(record.seed, record.proof.recipe, record.proof.scenario_digest)
+    return TrainedRecord(record.seed, library.recipe_of(record).id, scenario_digest(library.materialize(record)))
+
+
+def other_data(library: ScenarioLibrary, specs_dir: Path | None, system: str | None) -> str | None:
+    """A sentence if a library was built on other power traces or fits than the given ones; None if it was not.
+
+    A library that does not say what it was built on passes.
+    """
+    for recipe in library.recipes.values():
+        models = located_experiment(recipe, system).models
+        if recipe.data is not None and assets_digest(models, specs_dir) != recipe.data.models:
+            return "power traces or fits are not those that the library was built on; is --specs-dir right?"
+    return None
+
+
+def _named(seeds: Sequence[int]) -> str:
+    names = ", ".join(str(seed) for seed in seeds[:_MOST_NAMED])
+    rest = f" and {len(seeds) - _MOST_NAMED} more" if len(seeds) > _MOST_NAMED else ""
+    return f"seed {names}" if len(seeds) == 1 else f"{len(seeds)} seeds ({names}{rest})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +381,7 @@ def _rollout(scenario: Scenario, experiment: Experiment, assets: Assets, control
 
 
 def _scenario_figures(
-    outcome: Outcome[Task, Figures], library: ScenarioLibrary, names: tuple[str, ...]
+    outcome: TaskOutcome[Task, Figures], library: ScenarioLibrary, names: tuple[str, ...]
 ) -> ScenarioFigures:
     record: ScenarioRecord = library[outcome.task[0]]
     failure = None if outcome.failure is None else outcome.failure.message

@@ -1,25 +1,139 @@
-"""The directory of a training run: its checkpoints, its episodes, and the policy as it is so far."""
+"""One row per finished episode of a training run, as Parquet.
+
+The directory of a training run: its checkpoints, its episodes, and the policy as it is so far.
+"""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from scenario_lib._files import exclusive, first_difference, open_regular, replacing
 from scenario_lib.errors import TrainingError
-from scenario_lib.feeders.canonical import first_difference
-from scenario_lib.learning.episodes import EpisodeRow, read_episodes, write_episodes
-from scenario_lib.learning.policy_files import (
-    CARD,
-    NEWEST,
-    PolicyCard,
-    PolicyParts,
-    read_card,
-    whole_directory,
-    write_policy,
-)
+from scenario_lib.learning.policy import CARD, NEWEST, PolicyCard, PolicyParts, read_card, whole_directory, write_policy
 from scenario_lib.learning.settings import TrainingSettings
-from scenario_lib.library.file_lock import exclusive
+
+COMPONENTS = ("voltage", "throughput", "latency", "switch", "safe", "ofo_baseline")
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRow:
+    """One episode.
+
+    Attributes:
+        total_steps: Environment steps of the run when it ended.
+        scenario_seed: Of the record that was played.
+        episode_return: Undiscounted sum of rewards, neither normalised nor scaled.
+        voltage to ofo_baseline: Sums of the reward's components; `ofo_baseline` is already inside `voltage`.
+        violation_penalty_pu2: Sum of the squared violations (pu^2); null where voltages had no weight.
+        steps: Steps of the episode.
+        diverged: It ended because the power flow did not converge.
+        wall_s: How long it took (s), the other environments and updates between its steps included.
+    """
+
+    total_steps: int
+    scenario_seed: int | None
+    episode_return: float
+    voltage: float
+    throughput: float
+    latency: float
+    switch: float
+    safe: float
+    ofo_baseline: float
+    violation_penalty_pu2: float | None
+    steps: int
+    diverged: bool
+    wall_s: float
+
+
+SCHEMA = pa.schema(
+    [
+        ("total_steps", pa.int64()),
+        ("scenario_seed", pa.int64()),
+        ("episode_return", pa.float64()),
+        *((name, pa.float64()) for name in COMPONENTS),
+        ("violation_penalty_pu2", pa.float64()),
+        ("steps", pa.int64()),
+        ("diverged", pa.bool_()),
+        ("wall_s", pa.float64()),
+    ]
+)
+
+
+class EpisodeTally:
+    """Adds up the running episode of one environment, step by step.
+
+    Args:
+        w_voltage: Weight of the squared violation in the reward.
+    """
+
+    def __init__(self, w_voltage: float) -> None:
+        self._w_voltage = w_voltage
+        self._clear()
+
+    def _clear(self) -> None:
+        self._steps = 0
+        self._return = 0.0
+        self._sums = dict.fromkeys(COMPONENTS, 0.0)
+        self._started_s: float | None = None
+
+    def add(self, reward: float, components: Mapping[str, float], time_s: float) -> None:
+        """One step.
+
+        Args:
+            components: As in `info["reward_components"]`; empty where the power flow diverged.
+            time_s: Reading of a monotonic clock (s).
+        """
+        if self._started_s is None:
+            self._started_s = time_s
+        self._steps += 1
+        self._return += reward
+        for name, value in components.items():
+            self._sums[name] += value
+
+    def finish(self, info: Mapping[str, Any], total_steps: int, time_s: float) -> EpisodeRow:
+        """The row of the episode that ended with this step; the next one begins."""
+        missed = self._sums["ofo_baseline"] - self._sums["voltage"]
+        row = EpisodeRow(
+            total_steps=total_steps,
+            scenario_seed=info.get("scenario"),
+            episode_return=self._return,
+            **self._sums,
+            violation_penalty_pu2=missed / self._w_voltage if self._w_voltage > 0 else None,
+            steps=self._steps,
+            diverged="power_flow" in info,
+            wall_s=time_s - (time_s if self._started_s is None else self._started_s),
+        )
+        self._clear()
+        return row
+
+
+def write_episodes(path: Path, rows: Sequence[EpisodeRow]) -> None:
+    """Write all episodes so far, replacing the file."""
+    with replacing(path) as stream:
+        pq.write_table(pa.Table.from_pylist([asdict(row) for row in rows], SCHEMA), stream)
+
+
+def read_episodes(path: Path, until_steps: int) -> list[EpisodeRow]:
+    """The episodes that ended within so many steps of the run.
+
+    Raises:
+        TrainingError: The file is not what `write_episodes` wrote.
+    """
+    try:
+        with open_regular(path) as stream:
+            table = pq.read_table(stream)
+        if table.schema != SCHEMA:
+            raise ValueError("its columns are not those of episodes")
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise TrainingError(f"{path}: cannot be read ({error}); restore it, or train into another --out") from None
+    return [EpisodeRow(**row) for row in table.to_pylist() if row["total_steps"] <= until_steps]
+
 
 EPISODES = "episodes.parquet"
 TENSORBOARD = "tensorboard"
@@ -27,7 +141,7 @@ _MAY_CHANGE = ("steps", "checkpoint_steps")
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class TrainingCheckpoint:
     """Where a run stands: the policy's directory, its card, and the episodes so far."""
 
     folder: Path
@@ -47,7 +161,7 @@ class RunFolder:
         """Directory of the newest policy."""
         return self.path / NEWEST
 
-    def newest(self) -> Checkpoint | None:
+    def newest(self) -> TrainingCheckpoint | None:
         """The last whole checkpoint; None if there is none.
 
         Raises:
@@ -57,7 +171,7 @@ class RunFolder:
         if not folders:
             return None
         card = read_card(folders[-1])
-        return Checkpoint(folders[-1], card, read_episodes(self.path / EPISODES, card.steps))
+        return TrainingCheckpoint(folders[-1], card, read_episodes(self.path / EPISODES, card.steps))
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
@@ -101,7 +215,7 @@ class RunFolder:
                 shutil.copyfile(file, fresh / file.name)
 
 
-def require_same_run(checkpoint: Checkpoint, settings: TrainingSettings, library_digest: str) -> None:
+def require_same_run(checkpoint: TrainingCheckpoint, settings: TrainingSettings, library_digest: str) -> None:
     """Refuse to resume with other settings or another library; the number of steps may change.
 
     Raises:
@@ -118,3 +232,38 @@ def require_same_run(checkpoint: Checkpoint, settings: TrainingSettings, library
             f"{checkpoint.folder}: cannot be resumed, because the run would not be the same ({difference}); give the "
             f"settings that it was started with, or train into another --out"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingProgress:
+    """Where a run stands.
+
+    Attributes:
+        steps: Environment steps done, those before a resume included.
+        mean_return: Of the last episodes; None before the first ended.
+    """
+
+    steps: int
+    total: int
+    episodes: int
+    mean_return: float | None
+
+
+ShowProgress = Callable[[TrainingProgress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """What a run did.
+
+    Attributes:
+        policy: Directory of the policy.
+        steps, episodes: In all, those before a resume included.
+        steps_per_s: Of this run.
+    """
+
+    policy: Path
+    steps: int
+    episodes: int
+    mean_return: float | None
+    steps_per_s: float

@@ -8,14 +8,13 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-from scenario_lib.env.action import ACTION_MODES
-from scenario_lib.env.picking import COVERAGES
-from scenario_lib.env.reward import RewardConfig
-from scenario_lib.errors import DataFileError, InvalidSettingError
-from scenario_lib.feeders.arguments import as_whole_number, built_as, convert_fields, tuple_of
-from scenario_lib.feeders.checks import (
+from scenario_lib._parsing import TRAINING, parse_as, read_toml
+from scenario_lib._values import (
     STRICT,
     Bounds,
+    as_whole_number,
+    built_as,
+    convert_fields,
     count,
     likely,
     positive,
@@ -25,8 +24,12 @@ from scenario_lib.feeders.checks import (
     require_bounds,
     require_count,
     shown,
+    tuple_of,
 )
-from scenario_lib.feeders.parsing import TRAINING, parse_as, read_toml
+from scenario_lib.env.action import ACTION_MODES
+from scenario_lib.env.reward import RewardConfig
+from scenario_lib.env.sampling import COVERAGES
+from scenario_lib.errors import DataFileError, InvalidSettingError
 from scenario_lib.simulation.engines import COMPILED, REFERENCE, engine_from_label
 
 ACTIVATIONS = ("tanh", "relu")
@@ -60,7 +63,7 @@ _MOST_LAYERS, _MOST_UNITS = 20, 10_000
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSettings:
-    """The environment that is trained in; see `scenario_lib.env.making`.
+    """The environment that is trained in; see `scenario_lib.env.factories`.
 
     Attributes:
         shared: One policy sets the batch sizes of all sites; otherwise those of one.

@@ -1,49 +1,27 @@
 """Train a policy on a library: check, start or resume, and leave a directory that `evaluate` can use."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from scenario_lib._files import file_digest
+from scenario_lib._values import as_flag, as_path, as_system, as_text, built_as, convert_fields, instance_of, optional
 from scenario_lib.errors import InvalidSettingError, MissingExtraError, TrainingError
-from scenario_lib.feeders.arguments import (
-    as_flag,
-    as_path,
-    as_system,
-    as_text,
-    built_as,
-    convert_fields,
-    instance_of,
-    optional,
+from scenario_lib.learning.evaluation import other_data, record_identity
+from scenario_lib.learning.policy import MODEL, TrainingLibrary, require_unchanged
+from scenario_lib.learning.ppo import TrainingEnvironments
+from scenario_lib.learning.run_folder import (
+    RunFolder,
+    ShowProgress,
+    TrainingCheckpoint,
+    TrainingResult,
+    require_same_run,
 )
-from scenario_lib.feeders.canonical import file_digest
-from scenario_lib.learning.held_out import other_data, record_identity
-from scenario_lib.learning.policy_files import MODEL, TrainingLibrary, require_unchanged
-from scenario_lib.learning.run_folder import Checkpoint, RunFolder, require_same_run
 from scenario_lib.learning.settings import TrainingSettings
-from scenario_lib.learning.worlds import World
-from scenario_lib.library.files import METADATA
-from scenario_lib.library.loader import ScenarioLibrary, library_path
-from scenario_lib.library.ownership import require_apart
+from scenario_lib.library.layout import METADATA
+from scenario_lib.library.library import ScenarioLibrary, library_path
+from scenario_lib.library.place import require_apart
 from scenario_lib.library.recipe import require_one_feeder
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingProgress:
-    """Where a run stands.
-
-    Attributes:
-        steps: Environment steps done, those before a resume included.
-        mean_return: Of the last episodes; None before the first ended.
-    """
-
-    steps: int
-    total: int
-    episodes: int
-    mean_return: float | None
-
-
-ShowProgress = Callable[[TrainingProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +48,6 @@ class TrainingRun:
     def __post_init__(self) -> None:
         convert_fields(self, library=library_path, out=as_path, specs_dir=optional(as_path), system=optional(as_system))
         convert_fields(self, settings=built_as(TrainingSettings), resume=as_flag, device=as_text)
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingResult:
-    """What a run did.
-
-    Attributes:
-        policy: Directory of the policy.
-        steps, episodes: In all, those before a resume included.
-        steps_per_s: Of this run.
-    """
-
-    policy: Path
-    steps: int
-    episodes: int
-    mean_return: float | None
-    steps_per_s: float
 
 
 def _require_device(name: str) -> None:
@@ -122,7 +83,7 @@ def train(run: TrainingRun, show: ShowProgress | None = None) -> TrainingResult:
     if wrong_data:
         raise TrainingError(f"{library.path}: {wrong_data}")
     trained_on = training_library(library)
-    world = World(library.path, run.specs_dir, run.system, run.settings)
+    world = TrainingEnvironments(library.path, run.specs_dir, run.system, run.settings)
     folder = RunFolder(run.out)
     with folder.claimed():
         checkpoint = _checkpoint(run, folder, trained_on.digest)
@@ -146,7 +107,7 @@ def training_library(library: ScenarioLibrary) -> TrainingLibrary:
     return TrainingLibrary(file_digest(library.path / METADATA), records)
 
 
-def _checkpoint(run: TrainingRun, folder: RunFolder, library_digest: str) -> Checkpoint | None:
+def _checkpoint(run: TrainingRun, folder: RunFolder, library_digest: str) -> TrainingCheckpoint | None:
     checkpoint = folder.newest() if run.resume else None
     if checkpoint is None:
         folder.require_free(run.resume)

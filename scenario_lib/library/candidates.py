@@ -1,4 +1,6 @@
-"""The candidates table: one row per candidate, accepted or not, with the reason; Parquet.
+"""Parquet files of a library: written so that equal tables are equal bytes, read so that hostile ones stay small.
+
+The candidates table: one row per candidate, accepted or not, with the reason; Parquet.
 
 The first columns are those of openg2g's example. A figure that was not measured, because a rollout did not run, is
 null.
@@ -7,11 +9,92 @@ null.
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import NoneType
-from typing import BinaryIO, get_args, get_type_hints
+from typing import Any, BinaryIO, get_args, get_type_hints
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from scenario_lib.library.tables import read_table, write_table
+from scenario_lib._files import open_regular, replacing, unreadable
+from scenario_lib.errors import LibraryError
+
+_ROW_GROUP_ROWS = 65_536
+
+# Each row has a seed (8 bytes) that only a few recipes share, and texts that repeat are short beside its figures.
+_LEAST_BYTES_PER_ROW = 2
+_MOST_TEXT_PER_BYTE = 16
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Parquet without compression, whose bytes would depend on the compressor at hand."""
+    with replacing(path) as stream:
+        pq.write_table(table, stream, compression="NONE", row_group_size=_ROW_GROUP_ROWS)
+
+
+def read_table(path: Path, schema: pa.Schema, stream: BinaryIO | None = None) -> pa.Table:
+    """A Parquet file of a known schema.
+
+    Args:
+        path: The file, named in errors.
+        schema: Its columns.
+        stream: The file, already open, where its content was compared before; None opens it.
+
+    Raises:
+        LibraryError: Missing, damaged, of another schema, or one that is far larger in memory than on disk.
+    """
+    if stream is None:
+        with _opened(path) as opened:
+            return read_table(path, schema, opened)
+    try:
+        file = pq.ParquetFile(stream)
+        fault = _fault(file, schema, path.stat().st_size)
+        return _read(path, schema, stream) if fault is None else _refuse(path, fault)
+    except LibraryError:
+        raise
+    except (OSError, ValueError, LookupError, pa.ArrowException) as error:  # names that are not UTF-8 are ValueErrors
+        raise unreadable(path, error) from None
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return open_regular(path)
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def _fault(file: pq.ParquetFile, schema: pa.Schema, size: int) -> str | None:
+    """What the file's own description has that ours never have."""
+    facts: Any = file.metadata
+    if not file.schema_arrow.equals(schema):
+        return f"has columns {file.schema_arrow.names}; expected {schema.names}"
+    if facts.num_rows * _LEAST_BYTES_PER_ROW > size:
+        return f"claims {facts.num_rows} rows in {size} bytes; the library is damaged"
+    # Not asked of the columns: pyarrow ends the process where what a file says of a column makes no sense.
+    expanded = sum(facts.row_group(i).total_byte_size for i in range(facts.num_row_groups))
+    if expanded > size:
+        return f"claims {expanded} bytes in {size}; scenario-lib writes its tables uncompressed"
+    return None
+
+
+def _read(path: Path, schema: pa.Schema, stream: BinaryIO) -> pa.Table:
+    """The table, by way of dictionaries: a text that repeats is expanded only when its size is known."""
+    texts = [field.name for field in schema if field.type == pa.string()]
+    table = pq.read_table(stream, use_threads=False, read_dictionary=texts)
+    expanded = sum(_text_bytes(chunk) for name in texts for chunk in table.column(name).chunks)
+    if expanded > _MOST_TEXT_PER_BYTE * path.stat().st_size:
+        _refuse(path, f"holds {expanded} bytes of repeated text; the library is damaged")
+    table = table.cast(schema)
+    table.validate(full=True)  # texts that are not UTF-8 would raise only where they are looked at
+    return table
+
+
+def _text_bytes(chunk: pa.DictionaryArray) -> int:
+    return pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0
+
+
+def _refuse(path: Path, fault: str) -> pa.Table:
+    raise LibraryError(f"{path}: {fault}")
+
 
 _ARROW_TYPES = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
 

@@ -1,17 +1,167 @@
-"""From the contract's two files to a sharded library and back, losing nothing: back again, the bytes are equal."""
+"""Write a sharded library as the contract's two files.
 
+Write a library of the contract's two files as a sharded one.
+
+From the contract's two files to a sharded library and back, losing nothing: back again, the bytes are equal.
+"""
+
+import hashlib
 import shutil
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+
+from scenario_lib._files import file_digest, json_lines, open_regular, read_json, write_json
 from scenario_lib.errors import InvalidSettingError, IrregularFileError, LibraryError
-from scenario_lib.feeders.canonical import file_digest
-from scenario_lib.feeders.regular_files import open_regular
-from scenario_lib.library.contents import LibraryContents, read_contents
-from scenario_lib.library.files import BUILD_LOG, CANDIDATES, DIGESTS, METADATA, RESOLVED, TRACES
+from scenario_lib.library.arrow_store import StoredRecords, write_records
+from scenario_lib.library.candidates import read_table, write_table
+from scenario_lib.library.layout import (
+    BUILD_LOG,
+    CANDIDATES,
+    DIGESTS,
+    METADATA,
+    RECORDS,
+    RECORDS_PER_SHARD,
+    RESOLVED,
+    STORE,
+    STORE_FORMAT_VERSION,
+    TRACES,
+    StoreLayout,
+    shard_name,
+)
+from scenario_lib.library.metadata import LibraryContents, read_contents
+from scenario_lib.library.npz_store import TraceArchiveDigest, write_traces
 from scenario_lib.library.place import new_library, require_place
-from scenario_lib.library.to_contract import write_contract
-from scenario_lib.library.to_shards import write_sharded
+from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.library.resolved_numbers import RESOLVED_SCHEMA, require_proven
+from scenario_lib.library.shards import LONGEST_TRACE_S, ShardRow, write_shard
+from scenario_lib.library.writer import write_digests
+
+PER_RECORD = ("proofs", "scenarios")
+"""Keys of the contract's metadata that have an entry a record, in the order in which they are written."""
+
+
+def contract_metadata(rest: dict[str, Any], records: Sequence[ScenarioRecord]) -> dict[str, Any]:
+    """The contract's metadata, their entries made as they are written.
+
+    Args:
+        rest: All keys that do not grow with the number of records.
+        records: Records that have proofs.
+    """
+    entries = ((asdict(record.proof) for record in records if record.proof), (r.contract() for r in records))
+    return {**rest, **dict(zip(PER_RECORD, entries, strict=True))}
+
+
+def write_contract(source: Path, contents: LibraryContents, folder: Path) -> None:
+    """Write all files but the candidates table and the build log into an existing directory.
+
+    Raises:
+        LibraryError: A shard is missing or damaged.
+    """
+    records = contents.records
+    if not isinstance(records, StoredRecords):
+        raise TypeError(f"{source} is not a sharded library")
+    pairs = ((record.baseline_voltage_pen_per_step, record.ofo_voltage_pen_per_step) for record in records)
+    write_traces(folder / TRACES, pairs)
+    write_table(folder / RESOLVED, _resolved_table(records))
+    rest = {name: value for name, value in read_json(source / METADATA).items() if name != STORE}
+    write_json(folder / METADATA, contract_metadata(rest, records))
+    write_digests(folder)
+
+
+def _resolved_table(records: StoredRecords) -> pa.Table:
+    """All resolved numbers in one piece, as the build writes them, so that the Parquet file has equal bytes."""
+    batches = list(_resolved_batches(records))
+    return pa.Table.from_batches(batches, schema=RESOLVED_SCHEMA).combine_chunks()
+
+
+def _resolved_batches(records: StoredRecords) -> Iterator[pa.RecordBatch]:
+    for first in range(0, len(records), RECORDS_PER_SHARD):
+        rows = [_resolved_row(record, records) for record in records[first : first + RECORDS_PER_SHARD]]
+        yield pa.RecordBatch.from_pylist(rows, schema=RESOLVED_SCHEMA)
+
+
+def _resolved_row(record: ScenarioRecord, records: StoredRecords) -> dict[str, Any]:
+    row = records.shards.numbers_row(record.index)
+    require_proven(row, record, records.shards.path_of(record.index))
+    return {"seed": record.seed, "recipe": None if record.proof is None else record.proof.recipe, **row}
+
+
+def write_sharded(source: Path, contents: LibraryContents, folder: Path) -> None:
+    """Write all files but the candidates table and the build log into an existing directory.
+
+    Raises:
+        LibraryError: The source is damaged, or holds what would not come back with equal bytes.
+    """
+    metadata = read_json(source / METADATA)
+    rest = {name: value for name, value in metadata.items() if name not in PER_RECORD}
+    _require_equal(source / METADATA, _text_digest(contract_metadata(rest, contents.records)), contents)
+    del metadata
+    traces = _write_shards(source, contents, folder)
+    _require_equal(source / TRACES, traces, contents)
+    write_records(folder / RECORDS, contents.records)
+    names = (METADATA, TRACES, RESOLVED)
+    layout = StoreLayout(
+        format_version=STORE_FORMAT_VERSION,
+        records=len(contents.records),
+        records_per_shard=RECORDS_PER_SHARD,
+        contract={name: contents.digests[name] for name in names},
+    )
+    write_json(folder / METADATA, {**rest, STORE: layout.to_dict()})
+    write_digests(folder, layout.files())
+
+
+def _require_equal(path: Path, digest: str, contents: LibraryContents) -> None:
+    if digest != contents.digests.get(path.name):
+        raise LibraryError(
+            f"{path}: would not come back with the bytes that it has: it was not written by this version of "
+            f"scenario-lib, or it was edited. Keep the library as it is, or build it again"
+        )
+
+
+def _text_digest(metadata: dict[str, Any]) -> str:
+    digest = hashlib.sha256()
+    for piece in json_lines(metadata):
+        digest.update(piece.encode())
+    return digest.hexdigest()
+
+
+def _write_shards(source: Path, contents: LibraryContents, folder: Path) -> str:
+    """Write all shards, each record read once; returns the digest that the traces have as one archive."""
+    with TraceArchiveDigest() as archive:
+        rows = _rows(source, contents, archive)
+        for number in range(-(-len(contents.records) // RECORDS_PER_SHARD)):
+            write_shard(folder / shard_name(number), islice(rows, RECORDS_PER_SHARD))
+    return archive.hexdigest()
+
+
+def _rows(source: Path, contents: LibraryContents, archive: TraceArchiveDigest) -> Iterator[ShardRow]:
+    for record, resolved in zip(contents.records, _resolved(source / RESOLVED, contents), strict=True):
+        baseline, ofo = record.baseline_voltage_pen_per_step, record.ofo_voltage_pen_per_step
+        if max(len(baseline), len(ofo)) > LONGEST_TRACE_S:
+            raise LibraryError(
+                f"{source / TRACES}: a trace of seed {record.seed} is longer than {LONGEST_TRACE_S} s, which a shard "
+                f"cannot hold; keep the library as it is"
+            )
+        archive.add(baseline, ofo)
+        yield ShardRow(record.seed, baseline, ofo, resolved["scenario_digest"], resolved["resolved"])
+
+
+def _resolved(path: Path, contents: LibraryContents) -> Iterator[dict[str, Any]]:
+    """Rows of resolved numbers, each compared with its record."""
+    with contents.unchanged(path) as stream:
+        table = read_table(path, RESOLVED_SCHEMA, stream)
+    if len(table) != len(contents.records):
+        raise LibraryError(f"{path}: has {len(table)} rows, expected {len(contents.records)}; the library is damaged")
+    rows = (row for batch in table.to_batches(RECORDS_PER_SHARD) for row in batch.to_pylist())
+    for record, row in zip(contents.records, rows, strict=True):
+        require_proven(row, record, path)
+        yield row
+
 
 CONTRACT, SHARDED = "contract", "sharded"
 STORES = (CONTRACT, SHARDED)

@@ -1,22 +1,142 @@
-"""What two libraries have in common: seeds, scenarios, and neighbours among their parameters.
+"""The nearest point of another set, for each point of one, in bounded memory.
+
+A scenario as a point: what was drawn for it, as named numbers whose differences mean something.
+
+Left out are seeds (of sites and of noise), which have no distance, and the powers and replicas that follow from what is
+here. What a scenario does not have, such as an overlay or a second ramp, is 0.
+
+What two libraries have in common: seeds, scenarios, and neighbours among their parameters.
 
 A policy that is tested on what it was trained on looks better than it is. Shared seeds count even under different
 settings: both scenarios come from one stream of random numbers, and their draws go together.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from scenario_lib.feeders.checks import require_at_least
-from scenario_lib.library.loader import AnyLibrary, ScenarioLibrary, opened
-from scenario_lib.library.nearest import Nearest, nearest, nearest_among
-from scenario_lib.library.parameters import parameters, standardised
+from scenario_lib._arrays import Floats
+from scenario_lib._values import require_at_least
+from scenario_lib.feeders.sites import Site
+from scenario_lib.library.library import AnyLibrary, ScenarioLibrary, opened
 from scenario_lib.library.split import content_digest
-from scenario_lib.metrics.voltage import Array
+from scenario_lib.scenario.model import Scenario, ScenarioPower
+
+_BLOCK_BYTES = 64 * 1024**2
+
+
+class Nearest(NamedTuple):
+    """For each point: how far the nearest other one is (root mean square over the coordinates), and which it is."""
+
+    distance: Floats
+    which: NDArray[np.intp]
+
+
+def nearest(points: Floats, others: Floats) -> Nearest:
+    """The nearest of `others`, shape (M, P), for each of `points`, shape (N, P)."""
+    return _nearest(points, others, among_themselves=False)
+
+
+def nearest_among(points: Floats) -> Nearest:
+    """The nearest other point of the same set."""
+    return _nearest(points, points, among_themselves=True)
+
+
+def _nearest(points: Floats, others: Floats, among_themselves: bool) -> Nearest:
+    found = np.empty(len(points), dtype=np.intp)
+    norms = np.einsum("ij,ij->i", others, others)
+    rows = max(1, _BLOCK_BYTES // (8 * len(others)))
+    for start in range(0, len(points), rows):
+        block = points[start : start + rows]
+        # Squared distances but for the block's own norms, which do not change who is nearest.
+        squared = norms - 2.0 * (block @ others.T)
+        if among_themselves:
+            own = np.arange(len(block))
+            squared[own, start + own] = np.inf
+        found[start : start + rows] = np.argmin(squared, axis=1)
+    # Exact, where the difference of large products above is not: equal points are at distance 0.
+    coordinates = max(1, points.shape[1])
+    return Nearest(np.linalg.norm(points - others[found], axis=1) / np.sqrt(coordinates), found)
+
+
+_NOT_MEASURED = ("noise_seed", "clouds", "shape")
+
+
+def parameters(scenario: Scenario) -> dict[str, float]:
+    """The drawn parameters by name; times in s, batch sizes as their logarithm to base 2."""
+    drawn = scenario.params
+    named = {
+        "pv_scale": drawn.pv_scale,
+        "load_scale": drawn.load_scale,
+        "pv_t_shift_s": drawn.pv_t_shift_s,
+        "tvl_t_shift_s": drawn.tvl_t_shift_s,
+        "pv_warp": drawn.pv_warp,
+        "tvl_warp": drawn.tvl_warp,
+    }
+    named |= dict(_overlay(scenario))
+    for site in scenario.sites:
+        named |= dict(_site(site))
+    for kind, elements in (("pv", scenario.pv_systems), ("load", scenario.tvl)):
+        for index, element in enumerate(elements):
+            named |= dict(_profile(f"{kind}[{index}]", element))
+    return named
+
+
+def _overlay(scenario: Scenario) -> Iterator[tuple[str, float]]:
+    overlay = scenario.params.training_overlay
+    if overlay is not None:
+        job = overlay.job
+        yield "overlay", 1.0
+        yield "overlay.n_gpus", float(job.n_gpus)
+        yield "overlay.intensity", overlay.intensity
+        yield "overlay.t_start_s", job.t_start_s
+        yield "overlay.duration_s", job.t_end_s - job.t_start_s
+
+
+def _site(site: Site) -> Iterator[tuple[str, float]]:
+    for model in site.models:
+        yield f"{site.name}.{model.label}.batch_log2", math.log2(model.initial_batch_size)
+    # All models of a site ramp together; the one with most replicas tells best by how much.
+    largest = max(site.models, key=lambda model: model.replicas)
+    yield f"{site.name}.ramps", float(len(largest.ramps))
+    for index, ramp in enumerate(largest.ramps):
+        yield f"{site.name}.ramp[{index}].fraction", ramp.target_replicas / largest.replicas
+        yield f"{site.name}.ramp[{index}].t_start_s", ramp.t_start_s
+        yield f"{site.name}.ramp[{index}].duration_s", ramp.t_end_s - ramp.t_start_s
+
+
+def _profile(name: str, element: ScenarioPower) -> Iterator[tuple[str, float]]:
+    drawn = element.profile.params() or {}
+    if "shape" in drawn:
+        yield f"{name}.shape={drawn['shape']}", 1.0
+    for key, value in drawn.items():
+        if key not in _NOT_MEASURED and isinstance(value, int | float):
+            yield f"{name}.{key}", float(value)
+    for index, (centre_s, half_width_s, depth) in enumerate(sorted(drawn.get("clouds", ()))):
+        yield f"{name}.cloud[{index}].centre_s", centre_s
+        yield f"{name}.cloud[{index}].half_width_s", half_width_s
+        yield f"{name}.cloud[{index}].depth", depth
+
+
+def standardised(first: Sequence[dict[str, float]], second: Sequence[dict[str, float]]) -> tuple[Floats, Floats]:
+    """Two sets of points in units of the standard deviation that each parameter has over both.
+
+    Returns:
+        Arrays of shape (records, P), P counting the parameters that vary at all.
+    """
+    names = sorted({name for point in (*first, *second) for name in point})
+    points = np.array([[point.get(name, 0.0) for name in names] for point in (*first, *second)], float)
+    deviation = points.std(axis=0)
+    # A sum of equal numbers may be off by its last bit, which is not variation.
+    varies = deviation > 1e-12 * np.maximum(1.0, np.abs(points).max(axis=0))
+    scaled = (points[:, varies] - points[:, varies].mean(axis=0)) / deviation[varies]
+    return scaled[: len(first)], scaled[len(first) :]
+
 
 _QUANTILES = {"min": 0.0, "q01": 0.01, "q05": 0.05, "median": 0.5, "max": 1.0}
 _CLOSEST_PAIRS = 5
@@ -129,7 +249,7 @@ def _equal(seed_of: dict[str, int], digests: list[str], seeds: list[int]) -> Ite
             yield seed_of[digest], seed
 
 
-def _quantiles(distances: Array) -> dict[str, float]:
+def _quantiles(distances: Floats) -> dict[str, float]:
     values = np.quantile(distances, list(_QUANTILES.values()))
     return dict(zip(_QUANTILES, map(float, values), strict=True))
 

@@ -2,19 +2,31 @@
 
 The experiment is kept by value, so that a later edit of a shipped file cannot change what a record means; digests of
 the data that rollouts read say whether a replay can be expected to be equal.
+
+Strata: which recipe's candidates were screened by which thresholds, in a library that holds several.
+
+A library of one recipe and one screening says both once, and has no strata of its own to state. A mixture, or a
+library merged from others, states them here, one entry a stratum; `screening` is then the hull of all.
+
+What the rollouts of one record read, as one digest: the record's part of the replay certificate.
+
+It covers drawn numbers and data files, never what is computed from them. Tables that are made with sines, logarithms
+or matrix products differ in their last bits between processors; their sources do not. So the digest is equal on every
+machine, and two records with equal ones have equal traces wherever versions and processor features are equal,
+whatever settings they were drawn with.
 """
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from scenario_lib.errors import InvalidSettingError
-from scenario_lib.feeders.canonical import digest_of
-from scenario_lib.feeders.catalogue import experiment_names, load_experiment
-from scenario_lib.feeders.checks import STRICT, refuse
+from scenario_lib._files import canonical_json, digest_of
+from scenario_lib._parsing import parse_as
+from scenario_lib._values import STRICT, refuse
+from scenario_lib.errors import InvalidSettingError, LibraryError
 from scenario_lib.feeders.experiment import Experiment
-from scenario_lib.feeders.parsing import parse_as
+from scenario_lib.feeders.experiment_file import experiment_names, load_experiment
 from scenario_lib.scenario.settings import RandomizationSettings
 
 _ID_LENGTH = 12
@@ -125,3 +137,109 @@ def source_experiment(recipe: Recipe, system: str | None = None) -> Experiment:
     if system is None and name not in experiment_names():
         raise InvalidSettingError(f"the library is on feeder {name!r}, which does not ship; give its file as --system")
     return load_experiment(system or name)
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """How the candidates of one recipe were screened.
+
+    Attributes:
+        recipe: Identifier of the recipe; its `stratum` is the name that the user gave.
+        screening: The criteria, by name.
+        quota: Most records that were wanted of each kind; empty if there was no such limit.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
+
+    recipe: str
+    screening: dict[str, int | float]
+    quota: dict[str, int] = field(default_factory=dict)
+
+
+def read_strata(metadata: dict[str, Any], recipes: Collection[str], source: str) -> tuple[Stratum, ...]:
+    """The strata that a library's metadata state, or one for each recipe by its one screening.
+
+    Raises:
+        LibraryError: One names a recipe that is not there.
+        DataFileError: Not what strata are; the message names the source and the entry.
+    """
+    if "strata" not in metadata:
+        return tuple(Stratum(recipe, dict(metadata.get("screening", {}))) for recipe in recipes)
+    strata = parse_as(tuple[Stratum, ...], metadata["strata"], f"{source}: strata")
+    for stratum in strata:
+        if stratum.recipe not in recipes:
+            raise LibraryError(f"{source}: strata name recipe {stratum.recipe!r}, which is not there")
+    return strata
+
+
+def in_order(strata: Iterable[Stratum]) -> tuple[Stratum, ...]:
+    """The strata, each once, in an order that does not depend on where they came from."""
+    by_text = {canonical_json([s.recipe, s.screening, s.quota]): s for s in strata}
+    return tuple(by_text[text] for text in sorted(by_text))
+
+
+def to_state(strata: tuple[Stratum, ...]) -> tuple[Stratum, ...]:
+    """What a library has to state beside its one `screening`: nothing, if that says it all."""
+    plain = all(stratum.screening == strata[0].screening and not stratum.quota for stratum in strata)
+    return () if plain else strata
+
+
+def loosest_thresholds(strata: Iterable[Stratum]) -> dict[str, int | float]:
+    """The narrowest thresholds within which the records of all strata are."""
+    widest: dict[str, int | float] = {}
+    for stratum in strata:
+        for name, value in stratum.screening.items():
+            ends = (widest.get(name, value), value)
+            widest[name] = min(ends) if name.startswith("min_") else max(ends)
+    return widest
+
+
+# The scenario has its own sites, PV systems, loads and training job; the circuit and the rest of the feeder's facts
+# stand below.
+_READ_BY_ROLLOUTS = ("models", "limits", "ofo", "datacenter")
+_READ_OF_FEEDER = ("source_pu", "initial_taps_pu", "exclude_buses")
+
+
+def inputs_digest(recipe: Recipe, engine: str, scenario_digest: str, has_training: bool) -> str:
+    """SHA-256 of what the rollouts of one scenario read.
+
+    Args:
+        recipe: What the scenario was drawn from, with the digests of its data.
+        engine: Label of the engine that runs it.
+        scenario_digest: Digest of the drawn numbers.
+        has_training: Whether the scenario has a training job; without one, no rollout reads the training trace.
+    """
+    return RolloutInputs(recipe).digest(engine, scenario_digest, has_training)
+
+
+class RolloutInputs:
+    """The same digests for many scenarios of one recipe: what they share is digested once."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self._shared: dict[tuple[str, bool], str] = {}
+
+    def digest(self, engine: str, scenario_digest: str, has_training: bool) -> str:
+        """See `inputs_digest`."""
+        key = (engine, has_training)
+        if key not in self._shared:
+            self._shared[key] = digest_of(_shared_inputs(self._recipe, engine, has_training))
+        return digest_of({"scenario": scenario_digest, "shared": self._shared[key]})
+
+
+def _shared_inputs(recipe: Recipe, engine: str, has_training: bool) -> dict[str, Any]:
+    experiment = recipe.to_dict()["experiment"]
+    feeder = experiment["feeder"]
+    return {
+        "engine": engine,
+        "data": _data(recipe, has_training),
+        "feeder": {name: feeder[name] for name in _READ_OF_FEEDER},
+        **{name: experiment[name] for name in _READ_BY_ROLLOUTS},
+    }
+
+
+def _data(recipe: Recipe, has_training: bool) -> dict[str, Any] | None:
+    if recipe.data is None:
+        return None
+    trace = recipe.data.training_trace if has_training else None
+    return {"circuit": recipe.data.circuit, "models": recipe.data.models, "training_trace": trace}

@@ -1,11 +1,18 @@
-"""One accepted scenario of a library: its seed, what screening found, and the digests that prove a replay."""
+"""One accepted scenario of a library: its seed, what screening found, and the digests that prove a replay.
+
+The entries of a library's metadata, one a record, checked before they become records.
+"""
 
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from scenario_lib.feeders.checks import STRICT
-from scenario_lib.html_table import html_table
-from scenario_lib.library.traces import Array, TraceSource
+from scenario_lib._arrays import Floats
+from scenario_lib._html_table import html_table
+from scenario_lib._values import STRICT, refuse, require_count, require_finite
+from scenario_lib.errors import InvalidSettingError, LibraryError
+from scenario_lib.feeders.experiment import DURATION_S
+from scenario_lib.library.npz_store import TraceFile, TraceSource
+from scenario_lib.library.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,7 @@ CONTRACT_FIELDS = tuple(field.name for field in fields(RecordFields))
 
 
 @dataclass(frozen=True, slots=True)
-class RecordProof:
+class RecordDigests:
     """What our libraries know of a record beyond the contract.
 
     Attributes:
@@ -81,7 +88,7 @@ class ScenarioRecord(RecordFields):
     """
 
     index: int = 0
-    proof: RecordProof | None = None
+    proof: RecordDigests | None = None
     traces: TraceSource | None = None
 
     @property
@@ -90,12 +97,12 @@ class ScenarioRecord(RecordFields):
         return violation_kind(self.bl_undervoltage_time_s, self.bl_overvoltage_time_s)
 
     @property
-    def ofo_voltage_pen_per_step(self) -> Array:
+    def ofo_voltage_pen_per_step(self) -> Floats:
         """OFO's penalty (pu^2) at every second, shape (T,); read from disk when asked for."""
         return self._trace("ofo", None if self.proof is None else self.proof.ofo_digest)
 
     @property
-    def baseline_voltage_pen_per_step(self) -> Array:
+    def baseline_voltage_pen_per_step(self) -> Floats:
         """The baseline's penalty (pu^2) at every second, shape (T,); read from disk when asked for."""
         return self._trace("baseline", None if self.proof is None else self.proof.baseline_digest)
 
@@ -103,7 +110,7 @@ class ScenarioRecord(RecordFields):
         """The fields that openg2g's example knows, as plain values."""
         return {name: getattr(self, name) for name in CONTRACT_FIELDS}
 
-    def _trace(self, which: str, digest: str | None) -> Array:
+    def _trace(self, which: str, digest: str | None) -> Floats:
         if self.traces is None:
             raise LookupError("this record does not belong to a library on disk, so it has no traces")
         return self.traces.read(f"{which}_{self.index}", digest)
@@ -134,3 +141,73 @@ def violation_kind(undervoltage_time_s: float, overvoltage_time_s: float) -> str
     if overvoltage_time_s <= 0:
         return "under"
     return "mixed" if undervoltage_time_s > 0 else "over"
+
+
+FIGURES = CONTRACT_FIELDS[1:3] + CONTRACT_FIELDS[4:9] + CONTRACT_FIELDS[11:13]
+
+
+def parse_records(
+    metadata: dict[str, Any], recipes: dict[str, Recipe], traces: TraceFile, source: str
+) -> tuple[ScenarioRecord, ...]:
+    """The records of a library.
+
+    Raises:
+        LibraryError: An entry is not what it should be; the message names the source, the entry and the field.
+        KeyError, TypeError, ValueError: There are no lists of entries, or not equally many.
+    """
+    entries = metadata["scenarios"]
+    proofs = metadata["proofs"] if recipes.keys() != {""} else [None] * len(entries)
+    if not isinstance(entries, list) or not isinstance(proofs, list):
+        raise TypeError("scenarios and proofs: expected lists")
+    seen: set[tuple[str, int]] = set()
+    records = []
+    for index, (entry, proof) in enumerate(zip(entries, proofs, strict=True)):
+        place = f"{source}: scenarios[{index}]"
+        check_entry(entry, place)
+        parsed = None if proof is None else _parse_proof(proof, f"{source}: proofs[{index}]")
+        if parsed is not None:
+            if parsed.recipe not in recipes:
+                raise LibraryError(f"{place} names recipe {parsed.recipe!r}, which is not there")
+            if (parsed.recipe, entry["seed"]) in seen:
+                raise LibraryError(f"{place}: seed {entry['seed']} is there twice")
+            seen.add((parsed.recipe, entry["seed"]))
+        records.append(ScenarioRecord(**entry, index=index, proof=parsed, traces=traces))
+    return tuple(records)
+
+
+def _parse_proof(proof: dict[str, Any], place: str) -> RecordDigests:
+    parsed = RecordDigests(**proof)
+    for name, value in proof.items():
+        if not isinstance(value, str):
+            raise LibraryError(f"{place}: {name} is {value!r}; expected a text")
+    return parsed
+
+
+def check_entry(entry: Any, place: str) -> None:
+    """Refuse fields of a record that make no sense.
+
+    Raises:
+        LibraryError: Naming the place and the field.
+    """
+    if not isinstance(entry, dict):
+        raise LibraryError(f"{place}: is {entry!r}; expected the fields of a record")
+    if entry.keys() != set(CONTRACT_FIELDS):
+        odd = ", ".join(sorted(set(entry) ^ set(CONTRACT_FIELDS)))
+        raise LibraryError(f"{place}: fields missing or not known: {odd}")
+    try:
+        _check_values(entry)
+    except InvalidSettingError as error:
+        raise LibraryError(f"{place}: {error}") from None
+
+
+def _check_values(entry: dict[str, Any]) -> None:
+    require_count("seed", entry["seed"], 0)
+    for name in FIGURES:
+        require_finite(name, entry[name])
+    start, end = entry["t_control_start"], entry["t_control_end"]
+    require_count("t_control_start", start, 0)
+    require_count("t_control_end", end, 0)
+    if not start < end <= DURATION_S:
+        raise refuse("control window", f"{start} to {end} s", f"a part of the {DURATION_S} s")
+    if not isinstance(entry["training_overlay"], dict | None):
+        raise refuse("training_overlay", entry["training_overlay"], "an overlay or null")

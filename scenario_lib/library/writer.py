@@ -7,25 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from scenario_lib.feeders.canonical import canonical_json, file_digest
-from scenario_lib.library.candidates import CandidateRow, write_candidates
-from scenario_lib.library.config import CONFIG_BANDS, config_of
-from scenario_lib.library.files import (
-    CANDIDATES,
-    DIGESTED,
-    DIGESTS,
-    FORMAT_VERSION,
-    METADATA,
-    RESOLVED,
-    TRACES,
-    write_json,
-)
-from scenario_lib.library.recipe import Recipe
-from scenario_lib.library.record import RecordFields, RecordProof
-from scenario_lib.library.resolved import RESOLVED_SCHEMA
-from scenario_lib.library.strata import Stratum
-from scenario_lib.library.tables import write_table
-from scenario_lib.library.traces import Array, write_traces
+from scenario_lib._arrays import Floats
+from scenario_lib._files import canonical_json, file_digest, write_json
+from scenario_lib.library.candidates import CandidateRow, write_candidates, write_table
+from scenario_lib.library.layout import CANDIDATES, DIGESTED, DIGESTS, FORMAT_VERSION, METADATA, RESOLVED, TRACES
+from scenario_lib.library.metadata import CONFIG_BANDS, config_of
+from scenario_lib.library.npz_store import write_traces
+from scenario_lib.library.recipe import Recipe, Stratum
+from scenario_lib.library.record import RecordDigests, RecordFields
+from scenario_lib.library.resolved_numbers import RESOLVED_SCHEMA
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +27,7 @@ class NewRecord:
     """
 
     fields: RecordFields
-    proof: RecordProof
+    proof: RecordDigests
     resolved: dict[str, Any]
 
 
@@ -62,7 +52,7 @@ class NewLibrary:
     strata: tuple[Stratum, ...] = ()
 
 
-def write_library(folder: Path, library: NewLibrary, traces: Iterable[tuple[Array, Array]]) -> None:
+def write_library(folder: Path, library: NewLibrary, traces: Iterable[tuple[Floats, Floats]]) -> None:
     """Write all files but the build log.
 
     Args:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from scenario_lib._arrays import Floats
 from scenario_lib.errors import InvalidSettingError
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ def measure_voltages(voltages_pu: ArrayLike, v_min_pu: float, v_max_pu: float, d
     )
 
 
-def penalty_trace(voltages_pu: ArrayLike, v_min_pu: float, v_max_pu: float) -> Array:
+def penalty_trace(voltages_pu: ArrayLike, v_min_pu: float, v_max_pu: float) -> Floats:
     """Sum over bus-phases of the squared violation (pu^2) at every step, shape (T,); see `measure_voltages`."""
     voltages_pu = _voltages(voltages_pu, v_min_pu, v_max_pu)
     under = np.maximum(v_min_pu - voltages_pu, 0.0)
@@ -67,7 +66,7 @@ def penalty_trace(voltages_pu: ArrayLike, v_min_pu: float, v_max_pu: float) -> A
     return np.asarray(np.sum(under**2 + over**2, axis=1))
 
 
-def _voltages(voltages_pu: ArrayLike, v_min_pu: float, v_max_pu: float) -> Array:
+def _voltages(voltages_pu: ArrayLike, v_min_pu: float, v_max_pu: float) -> Floats:
     try:
         voltages = np.asarray(voltages_pu, float)
     except (TypeError, ValueError):

@@ -5,11 +5,10 @@ from datetime import date
 from pathlib import Path
 from typing import ClassVar
 
+from scenario_lib._parsing import NIGHTLY, parse_as, read_toml
+from scenario_lib._values import STRICT, Bounds, count, require_bounds
 from scenario_lib.errors import DataFileError
-from scenario_lib.feeders.checks import STRICT, Bounds, count, require_bounds
-from scenario_lib.feeders.parsing import NIGHTLY, parse_as, read_toml
-from scenario_lib.screening.recipe_file import RecipeFile, read_recipe_tables
-from scenario_lib.screening.recipe_strata import NamedRecipe, parse_strata
+from scenario_lib.screening.recipe_file import NamedRecipe, RecipeFile, parse_strata, read_recipe_tables
 
 _SAMPLE_BOUNDS = {"own": count(), "reference": count()}
 _LIMIT_BOUNDS = {
@@ -44,7 +43,7 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class NightlyLimits:
     """What keeps a night from being published; None asks nothing.
 
     Attributes:
@@ -104,7 +103,7 @@ class NightlyConfig:
     seed_advance: int = 0
     specs_dir: str | None = None
     replay: Samples = Samples()
-    limits: Limits = Limits()
+    limits: NightlyLimits = NightlyLimits()
     keep: Retention = field(default_factory=Retention)
 
     def __post_init__(self) -> None:

@@ -1,28 +1,94 @@
-"""A night: build, validate, compare with the last good night, publish. Each step may end it; none can be half done."""
+"""How a night ended.
+
+A night: build, validate, compare with the last good night, publish. Each step may end it; none can be half done.
+"""
 
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
+from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
+from scenario_lib.analysis.diff import LibraryDiff, diff_libraries
+from scenario_lib.analysis.info import library_info
 from scenario_lib.errors import BuildRefusedError, InvalidSettingError, ScenarioLibError
 from scenario_lib.execution.tasks import RunOptions, one_line
-from scenario_lib.nightly.config import Limits, NightPlan
-from scenario_lib.nightly.diff import LibraryDiff, diff_libraries
-from scenario_lib.nightly.report import NightReport, Outcome
-from scenario_lib.nightly.shelf import NightFolders, latest_night
+from scenario_lib.nightly.archive import NightFolders, latest_night
+from scenario_lib.nightly.config import NightlyLimits, NightPlan
 from scenario_lib.screening.build import ProgressHook, build_strata
 from scenario_lib.screening.criteria import FAILED
-from scenario_lib.screening.engine_comparison import FlipLimits
-from scenario_lib.screening.findings import Grade
-from scenario_lib.screening.library_info import library_info
-from scenario_lib.screening.plan_recipes import MeasureOptions, planned
-from scenario_lib.screening.replay import ReplayOptions
+from scenario_lib.screening.recipe_file import MeasureOptions, planned
 from scenario_lib.screening.request import BuildOptions
-from scenario_lib.screening.validate import ValidationReport, validate_library
 from scenario_lib.simulation.engines import REFERENCE, Engine
+from scenario_lib.validation.findings import Grade
+from scenario_lib.validation.replay import FlipLimits, ReplayOptions
+from scenario_lib.validation.validate import ValidationReport, validate_library
+
+
+class NightOutcome(IntEnum):
+    """How a night ended; the values are the exit codes of `scenario-lib nightly`."""
+
+    PUBLISHED = 0
+    BUILD_FAILED = 10
+    NOT_VALID = 11
+    TOO_DIFFERENT = 12
+    BUSY = 75  # EX_TEMPFAIL of sysexits.h: trying again later may succeed
+
+
+@dataclass(frozen=True, slots=True)
+class NightReport:
+    """What a night did.
+
+    Attributes:
+        night: The day that names it.
+        outcome: How it ended.
+        message: Why, in a sentence.
+        library: Where its library is, if there is one.
+        candidates, accepted, failed: Rows of the candidates table; records; candidates that say nothing.
+        grade, reference_grade: Verdicts of the validation on the own engine, and on the reference engine.
+        against: The night that it was compared with.
+        lost, gained, changed, flipped: Counts of that comparison; flips are those of acceptance.
+        provenance: What changed in versions, data and settings.
+        seconds: How long each stage took (s).
+    """
+
+    night: date
+    outcome: NightOutcome = NightOutcome.PUBLISHED
+    message: str = "published"
+    library: Path | None = None
+    candidates: int = 0
+    accepted: int = 0
+    failed: int = 0
+    grade: str | None = None
+    reference_grade: str | None = None
+    against: date | None = None
+    lost: int | None = None
+    gained: int | None = None
+    changed: int | None = None
+    flipped: int | None = None
+    provenance: tuple[str, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing has spoken against publishing so far."""
+        return self.outcome is NightOutcome.PUBLISHED
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values, ready for one line of JSON."""
+        return {
+            **asdict(self),
+            "night": self.night.isoformat(),
+            "outcome": self.outcome.name.lower(),
+            "exit_code": int(self.outcome),
+            "library": None if self.library is None else str(self.library),
+            "against": None if self.against is None else self.against.isoformat(),
+            "provenance": list(self.provenance),
+        }
+
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +161,11 @@ def _timed(stage: str, step: Step, night: Night, library: Path, report: NightRep
     return replace(report, seconds={**report.seconds, stage: round(time.monotonic() - started, 3)})
 
 
-_FAILURE_OF = {"build": Outcome.BUILD_FAILED, "validate": Outcome.NOT_VALID, "compare": Outcome.TOO_DIFFERENT}
+_FAILURE_OF = {
+    "build": NightOutcome.BUILD_FAILED,
+    "validate": NightOutcome.NOT_VALID,
+    "compare": NightOutcome.TOO_DIFFERENT,
+}
 
 
 def _already_published(night: Night, folders: NightFolders) -> NightReport:
@@ -125,9 +195,11 @@ def _build(night: Night, library: Path, report: NightReport) -> NightReport:
     report = _counted(replace(report, library=library), library)
     limits = night.plan.config.limits
     if report.accepted < limits.min_accepted:
-        return _ended(report, Outcome.BUILD_FAILED, f"{report.accepted} accepted, fewer than {limits.min_accepted}")
+        return _ended(
+            report, NightOutcome.BUILD_FAILED, f"{report.accepted} accepted, fewer than {limits.min_accepted}"
+        )
     if limits.max_failed is not None and report.failed > limits.max_failed:
-        return _ended(report, Outcome.BUILD_FAILED, f"{report.failed} candidates failed, over {limits.max_failed}")
+        return _ended(report, NightOutcome.BUILD_FAILED, f"{report.failed} candidates failed, over {limits.max_failed}")
     return report
 
 
@@ -143,7 +215,7 @@ def _validate(night: Night, library: Path, report: NightReport) -> NightReport:
     own = validate_library(library, options)
     report = replace(report, grade=own.grade.name.lower())
     if own.grade is not Grade.HELD:
-        return _ended(report, Outcome.NOT_VALID, _against(own))
+        return _ended(report, NightOutcome.NOT_VALID, _against(own))
     if samples.reference == 0:
         return report
     flips = FlipLimits(records=night.plan.config.limits.max_explained)
@@ -151,7 +223,7 @@ def _validate(night: Night, library: Path, report: NightReport) -> NightReport:
     other = validate_library(library, on_reference)
     report = replace(report, reference_grade=other.grade.name.lower())
     if other.grade not in (Grade.HELD, Grade.WITHIN_TOLERANCE, Grade.EXPLAINED):
-        return _ended(report, Outcome.NOT_VALID, _against(other))
+        return _ended(report, NightOutcome.NOT_VALID, _against(other))
     return report
 
 
@@ -176,14 +248,14 @@ def _compare(night: Night, library: Path, report: NightReport) -> NightReport:
         provenance=tuple(str(change) for change in diff.provenance),
     )
     exceeded = list(_exceeded(diff, night.plan.config.limits))
-    return _ended(report, Outcome.TOO_DIFFERENT, "; ".join(exceeded)) if exceeded else report
+    return _ended(report, NightOutcome.TOO_DIFFERENT, "; ".join(exceeded)) if exceeded else report
 
 
 def _flipped(diff: LibraryDiff) -> int:
     return sum(flip.changes_acceptance for flip in diff.flipped)
 
 
-def _exceeded(diff: LibraryDiff, limits: Limits) -> Iterator[str]:
+def _exceeded(diff: LibraryDiff, limits: NightlyLimits) -> Iterator[str]:
     """The limits that a comparison is beyond."""
     shifts = {shift.quantity: abs(shift.effect) for shift in diff.shifts}
     distance = max((effect for name, effect in shifts.items() if name.endswith("of records")), default=0.0)
@@ -197,7 +269,7 @@ def _exceeded(diff: LibraryDiff, limits: Limits) -> Iterator[str]:
             yield f"{what}: {found:.4g}, over the limit {limit:g}"
 
 
-def _ended(report: NightReport, outcome: Outcome, message: str) -> NightReport:
+def _ended(report: NightReport, outcome: NightOutcome, message: str) -> NightReport:
     return replace(report, outcome=outcome, message=message)
 
 

@@ -8,15 +8,13 @@ import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from scenario_lib.feeders.arguments import instance_of
-from scenario_lib.feeders.catalogue import as_experiment
-from scenario_lib.feeders.experiment import Experiment
-from scenario_lib.feeders.feeder import Feeder, Limits, as_limits
-from scenario_lib.plotting.figures import new_figure
-from scenario_lib.plotting.style import BLACK, GREY, house_style, series_look
-from scenario_lib.scenario.curves import Array
+from scenario_lib._arrays import Floats
+from scenario_lib._values import instance_of
+from scenario_lib.feeders.experiment import Experiment, Feeder, VoltageLimits, as_limits
+from scenario_lib.feeders.experiment_file import as_experiment
+from scenario_lib.plotting.panels import BLACK, GREY, house_style, new_figure, series_look
+from scenario_lib.simulation.opendss.check import Topology, read_topology
 from scenario_lib.simulation.rollout import Rollout
-from scenario_lib.simulation.topology import Topology, read_topology
 
 _HEIGHT_INCHES = 4.6
 _NAME_POINTS, _CHARACTER_POINTS = 8.5, 5.6
@@ -29,7 +27,7 @@ _MAP_POINTS = (400.0, 230.0)
 def plot_feeder(
     feeder: Feeder | Experiment | str | Path,
     voltages: Mapping[str, float] | None = None,
-    limits: Limits | tuple[float, float] | None = None,
+    limits: VoltageLimits | tuple[float, float] | None = None,
 ) -> Figure:
     """A feeder on its bus coordinates.
 
@@ -50,7 +48,7 @@ def plot_feeder(
         experiment = as_experiment("feeder", feeder)
         plain = experiment.feeder
     instance_of(Mapping, hint=" of buses to voltages (pu)")("voltages", {} if voltages is None else voltages)
-    own = Limits() if experiment is None else experiment.limits
+    own = VoltageLimits() if experiment is None else experiment.limits
     band = as_limits("limits", own if limits is None else limits)
     topology = read_topology(plain)
     figure = new_figure(_HEIGHT_INCHES)
@@ -69,9 +67,9 @@ def plot_feeder(
     return figure
 
 
-def worst_voltages(rollout: Rollout, limits: Limits | None = None) -> dict[str, float]:
+def worst_voltages(rollout: Rollout, limits: VoltageLimits | None = None) -> dict[str, float]:
     """Of each bus, the voltage (pu) over all seconds and phases that is farthest from the middle of the band."""
-    band = limits or Limits()
+    band = limits or VoltageLimits()
     middle = (band.v_min_pu + band.v_max_pu) / 2
     lowest, highest = rollout.voltages_pu.min(axis=0), rollout.voltages_pu.max(axis=0)
     extreme = np.where(middle - lowest > highest - middle, lowest, highest)
@@ -101,7 +99,7 @@ def _draw_zones(axes: Any, topology: Topology, zones: Mapping[str, Sequence[str]
 
 
 def _draw_voltages(
-    figure: Figure, axes: Any, topology: Topology, voltages: Mapping[str, float], limits: Limits
+    figure: Figure, axes: Any, topology: Topology, voltages: Mapping[str, float], limits: VoltageLimits
 ) -> None:
     known = [bus for bus in topology.positions if bus in voltages]
     _scatter(axes, topology, [bus for bus in topology.positions if bus not in voltages], color="#c8c8c8", s=10)
@@ -138,7 +136,7 @@ def _write_names(axes: Any, topology: Topology, marked: set[str]) -> None:
     buses = sorted(topology.positions, key=lambda bus: bus not in marked)
     places = np.array([topology.positions[bus] for bus in buses])
     size = np.where(np.ptp(places, axis=0) > 0, np.ptp(places, axis=0), 1.0)
-    taken: list[tuple[Array, Array]] = []
+    taken: list[tuple[Floats, Floats]] = []
     for bus, spot in zip(buses, (places - places.min(axis=0)) / size * _MAP_POINTS, strict=True):
         for offset in _NAME_OFFSETS_POINTS:
             low = spot + offset

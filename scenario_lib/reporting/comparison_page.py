@@ -1,18 +1,231 @@
-"""The page that shows several libraries, such as those of several nights, side by side."""
+"""The tables that `scenario-lib evaluate --out` wrote, read without any learning code.
+
+The page of an evaluation: controls side by side over the same scenarios.
+
+The page that shows several libraries, such as those of several nights, side by side.
+"""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from scenario_lib.errors import InvalidSettingError
-from scenario_lib.plotting.comparison import plot_acceptance, plot_distributions
-from scenario_lib.reporting.library_facts import LibraryFacts, library_facts
-from scenario_lib.reporting.page import Page, Picture, Section, Table
-from scenario_lib.reporting.provenance import verdict_text
-from scenario_lib.reporting.text import counted, percent, percent_spread, spread
-from scenario_lib.screening.readable import threshold_text
+from scenario_lib._arrays import Floats
+from scenario_lib._files import open_regular
+from scenario_lib.analysis.info import threshold_text
+from scenario_lib.errors import DataFileError, InvalidSettingError, MissingDataError
+from scenario_lib.plotting.comparison import (
+    plot_acceptance,
+    plot_distributions,
+    plot_scenario_integrals,
+    plot_spreads,
+    plot_trade_off,
+)
+from scenario_lib.reporting.page import (
+    DASH,
+    Page,
+    Picture,
+    Section,
+    Table,
+    counted,
+    number,
+    percent,
+    percent_spread,
+    spread,
+)
+from scenario_lib.reporting.sections import LibraryFacts, library_facts, verdict_text
+
+SCENARIOS, SUMMARY = "scenarios.parquet", "summary.parquet"
+
+SPREADS = {
+    "violation_time_s": "time outside the limits (s)",
+    "throughput_relative": "throughput, of the largest batches",
+    "itl_p99_over_deadline": "99th percentile of latency, of the deadline",
+    "batch_changes": "changes of batch sizes",
+}
+"""Figures whose spread over scenarios is shown, and what they are called."""
+
+_SCENARIO_COLUMNS = ("index", "seed", "kind", "control", "integral_pu_s", *SPREADS, "failure")
+_SUMMARY_COLUMNS = (
+    "control",
+    "scenarios",
+    "failed",
+    "integral_pu_s",
+    "removed_frac",
+    "violation_time_s",
+    "worst_v_min_pu",
+    "worst_v_max_pu",
+    "throughput_relative",
+    "itl_p99_s",
+    "itl_p99_over_deadline",
+    "mean_power_kw",
+    "batch_changes",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The two tables of an evaluation as rows of plain values."""
+
+    scenarios: list[dict[str, Any]]
+    summary: list[dict[str, Any]]
+
+    @property
+    def controls(self) -> list[str]:
+        """Names of the controls, in the order asked for."""
+        return [row["control"] for row in self.summary]
+
+    def by_control(self, column: str) -> dict[str, Floats]:
+        """One column, by control, scenario by scenario; NaN where a rollout failed."""
+        return {
+            control: np.array(
+                [np.nan if row[column] is None else row[column] for row in self.scenarios if row["control"] == control],
+                float,
+            )
+            for control in self.controls
+        }
+
+
+def read_evaluation(folder: Path) -> Evaluation:
+    """The tables of an evaluation.
+
+    Raises:
+        MissingDataError: A table is not there.
+        DataFileError: One is not what `evaluate` writes, or has no row.
+    """
+    return Evaluation(_rows(folder / SCENARIOS, _SCENARIO_COLUMNS), _rows(folder / SUMMARY, _SUMMARY_COLUMNS))
+
+
+def _rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
+    if not path.is_file():
+        raise MissingDataError(f"{path}: no such file; give the directory that 'scenario-lib evaluate --out' wrote")
+    try:
+        with open_regular(path) as stream:
+            rows: list[dict[str, Any]] = pq.read_table(stream, columns=list(columns), use_threads=False).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise DataFileError(f"{path}: cannot be read ({error}); evaluate again") from None
+    missing = [name for name in columns if not rows or name not in rows[0]]
+    if missing:
+        raise DataFileError(f"{path}: {'no rows' if not rows else f'lacks {missing}'}; expected what 'evaluate' writes")
+    return rows
+
+
+_MS_PER_S, _KW_PER_MW = 1e3, 1e3
+_HEAD = (
+    *("control", "integral", "removed", "outside", "lowest", "highest"),
+    *("throughput", "p99 latency", "of deadline", "power", "changes"),
+)
+
+
+def evaluation_page(folder: Path) -> Page:
+    """Controls side by side: means, trade-off, every scenario, spreads, failures.
+
+    Raises:
+        MissingDataError, DataFileError: As from `read_evaluation`.
+    """
+    evaluation = read_evaluation(folder)
+    n = evaluation.summary[0]["scenarios"]
+    best = max(evaluation.summary, key=lambda row: -np.inf if row["removed_frac"] is None else row["removed_frac"])
+    lead = f"{', '.join(evaluation.controls)} over the same {n} scenarios"
+    if best["removed_frac"] is not None:
+        lead += f"; {best['control']} removes most of the violation, {percent(best['removed_frac'])}"
+    sections = [_means(evaluation), _trade_off(evaluation), _every_scenario(evaluation), _spreads(evaluation)]
+    failures = _failures(evaluation)
+    return Page("Evaluation of control policies", lead + ".", (*sections, *failures))
+
+
+def _means(evaluation: Evaluation) -> Section:
+    rows = tuple(
+        (
+            row["control"],
+            number(row["integral_pu_s"], "pu s"),
+            percent(row["removed_frac"]),
+            number(row["violation_time_s"], "s"),
+            _voltage(row["worst_v_min_pu"]),
+            _voltage(row["worst_v_max_pu"]),
+            percent(row["throughput_relative"]),
+            number(_scaled(row["itl_p99_s"], _MS_PER_S), "ms"),
+            percent(row["itl_p99_over_deadline"]),
+            number(_scaled(row["mean_power_kw"], 1 / _KW_PER_MW), "MW"),
+            number(row["batch_changes"]),
+        )
+        for row in evaluation.summary
+    )
+    text = ("Means over the scenarios that all controls played to the end; lowest and highest voltage over all.",)
+    return Section("Controls", text, (Table("Means", _HEAD, rows),))
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _voltage(value: float | None) -> str:
+    return DASH if value is None else f"{value:.4f} pu"
+
+
+def _trade_off(evaluation: Evaluation) -> Section:
+    removed, throughput = (
+        {row["control"]: np.nan if row[name] is None else row[name] for row in evaluation.summary}
+        for name in ("removed_frac", "throughput_relative")
+    )
+    alt = "Violation removed against throughput: " + "; ".join(
+        f"{name} {percent(removed[name])} at {percent(throughput[name])}" for name in removed
+    )
+    caption = "Up: safer voltages. Right: more tokens. Removed is relative to no control, if that was evaluated."
+    return Section(
+        "Safety against throughput", pictures=(Picture("trade-off", plot_trade_off(removed, throughput), alt, caption),)
+    )
+
+
+def _every_scenario(evaluation: Evaluation) -> Section:
+    integrals = evaluation.by_control("integral_pu_s")
+    first = evaluation.controls[0]
+    rows = [row for row in evaluation.scenarios if row["control"] == first]
+    labels = [f"{row['seed']} {row['kind']}" for row in rows]
+    alt = f"Integral violation of {len(labels)} scenarios under {', '.join(integrals)}."
+    caption = (
+        f"Scenarios by their violation under {first}; the lower a marker, the better. The scale is linear near zero "
+        f"and logarithmic above."
+    )
+    picture = Picture("integrals", plot_scenario_integrals(integrals, labels), alt, caption)
+    table_rows = tuple(
+        (label, *(number(values[position], "pu s") for values in integrals.values()))
+        for position, label in enumerate(labels)
+    )
+    table = Table("Integral violation of every scenario", ("seed and kind", *integrals), table_rows, folded=True)
+    return Section("Every scenario", tables=(table,), pictures=(picture,))
+
+
+def _spreads(evaluation: Evaluation) -> Section:
+    figures = {title: evaluation.by_control(column) for column, title in SPREADS.items()}
+    alt = "Boxes of four figures by control: " + "; ".join(
+        f"{title}, medians "
+        + ", ".join(f"{control} {number(_median(values))}" for control, values in of_control.items())
+        for title, of_control in figures.items()
+    )
+    caption = "Box: quartiles and median over the scenarios; whiskers: within 1.5 box lengths; dots: every scenario."
+    return Section("Spreads", pictures=(Picture("spreads", plot_spreads(figures), alt, caption),))
+
+
+def _median(values: Floats) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if known.size else float("nan")
+
+
+def _failures(evaluation: Evaluation) -> list[Section]:
+    rows = tuple(
+        (str(row["seed"]), row["control"], row["failure"]) for row in evaluation.scenarios if row["failure"] is not None
+    )
+    if not rows:
+        return []
+    text = ("Their scenarios are left out of all means.",)
+    return [Section("Failed rollouts", text, (Table("Failures", ("seed", "control", "what happened"), rows),))]
+
 
 _Read = Callable[[LibraryFacts], str]
 

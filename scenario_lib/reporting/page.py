@@ -1,18 +1,63 @@
-"""A page as plain values, and how it becomes one HTML file: figures inside, no script, nothing fetched."""
+"""Numbers as people read them.
+
+A page as plain values, and how it becomes one HTML file: figures inside, no script, nothing fetched.
+"""
 
 import base64
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from matplotlib.figure import Figure
 
+from scenario_lib._files import replacing
 from scenario_lib.errors import MissingDataError
-from scenario_lib.library.files import replacing
-from scenario_lib.plotting.figures import png_bytes, svg_bytes
+from scenario_lib.plotting.panels import png_bytes, svg_bytes
+
+DASH = "-"
+"""What stands where there is no figure."""
+
+_UNBROKEN = "\u00a0"
+
+
+def percent(value: float | None) -> str:
+    """A part as per cent; a dash where there is none."""
+    return DASH if value is None or not np.isfinite(value) else f"{value:.0%}"
+
+
+def number(value: float | None, unit: str = "") -> str:
+    """Three significant digits, and more where a number is larger; a dash where there is none."""
+    if value is None or not np.isfinite(value):
+        return DASH
+    text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{text}{_UNBROKEN}{unit}" if unit else text
+
+
+def spread(values: Iterable[float], unit: str = "") -> str:
+    """Lowest, median and highest value; a dash without any."""
+    known = np.array([value for value in values if np.isfinite(value)])
+    if not known.size:
+        return DASH
+    low, middle, high = np.quantile(known, [0.0, 0.5, 1.0])
+    return f"{number(low)} to {number(high, unit)}, median {number(middle)}"
+
+
+def percent_spread(values: Iterable[float]) -> str:
+    """The same of parts, as per cent."""
+    known = np.array([value for value in values if np.isfinite(value)])
+    if not known.size:
+        return DASH
+    low, middle, high = np.quantile(known, [0.0, 0.5, 1.0])
+    return f"{low:.0%} to {high:.0%}, median {middle:.0%}"
+
+
+def counted(counts: dict[str, int]) -> str:
+    """Counts in one line, such as "23 under, 2 over"; "none" without any."""
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "none"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from scenario_lib.feeders.data_files import data_dir
+from scenario_lib._parsing import data_dir
 
 _NAMES = ["flat", "increasing", "decreasing", "peaked", "valley"]
 

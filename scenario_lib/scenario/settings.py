@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
-from scenario_lib.errors import InvalidSettingError
-from scenario_lib.feeders.arguments import instance_of
-from scenario_lib.feeders.checks import (
+from scenario_lib._values import (
     Bounds,
     few,
+    instance_of,
     likely,
     refuse,
     require_at_least,
@@ -20,8 +19,9 @@ from scenario_lib.feeders.checks import (
     require_between,
     require_count,
 )
+from scenario_lib.errors import InvalidSettingError
 from scenario_lib.feeders.experiment import DURATION_S
-from scenario_lib.scenario.shapes import LOAD_SHAPES, PV_SHAPES
+from scenario_lib.scenario.profiles import LOAD_SHAPES, PV_SHAPES
 
 
 class Range(NamedTuple):

@@ -1,35 +1,166 @@
-"""Build a library: measure candidates in parallel, choose afterwards in seed order, publish all or nothing."""
+"""How far a build is, over all its strata.
+
+Measuring candidates on machines that have none of our files: which ones it reads, and how it finds them there.
+
+Build a library: measure candidates in parallel, choose afterwards in seed order, publish all or nothing.
+"""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from scenario_lib.execution.cluster import require_usable
-from scenario_lib.execution.tasks import Outcome, RunOptions, run_tasks
-from scenario_lib.feeders.arguments import instance_of, refused
-from scenario_lib.library.publish import publish
-from scenario_lib.library.traces import Array
-from scenario_lib.library.versions import distributions
+from scenario_lib._arrays import Floats
+from scenario_lib._values import instance_of, refused
+from scenario_lib.errors import DataFileError
+from scenario_lib.execution.task_bundle import PackageFile, SharedFile, shared_file
+from scenario_lib.execution.tasks import RunOptions, TaskOutcome, require_usable, run_tasks
+from scenario_lib.feeders.circuit_files import circuit_files, named_files
+from scenario_lib.library.place import publish
+from scenario_lib.library.provenance import distributions
 from scenario_lib.library.writer import NewLibrary, write_library
-from scenario_lib.screening.assemble import NOTHING_KNOWN, Known, assemble
-from scenario_lib.screening.build_log import BuildLog
+from scenario_lib.models.spec_cache import opened_specs
+from scenario_lib.screening.build_record import (
+    NO_EARLIER_RESULTS,
+    BuildLog,
+    EarlierResults,
+    build_record,
+    library_of_strata,
+    recipe_of,
+)
+from scenario_lib.screening.candidate import Candidate, Measured, MeasurePlan, StageFailure, measure_candidate
 from scenario_lib.screening.criteria import FAILED, Reason
-from scenario_lib.screening.journal import Journal, JournalLine
-from scenario_lib.screening.measure import Candidate, Measured, MeasurePlan, StageFailure, measure_candidate
-from scenario_lib.screening.planned import PlannedStratum, Screened, plan_stratum, require_disjoint
-from scenario_lib.screening.progress import Progress, ProgressHook, Tally
-from scenario_lib.screening.provenance import build_record, recipe_of
-from scenario_lib.screening.request import BuildOptions, CandidateRequest
-from scenario_lib.screening.seeds import holds
-from scenario_lib.screening.select import Chosen, Selection, select
-from scenario_lib.screening.travel import Measuring
-from scenario_lib.screening.workspace import Workspace
-from scenario_lib.simulation.assets import load_assets
+from scenario_lib.screening.journal import Journal, JournalLine, Workspace
+from scenario_lib.screening.request import BuildOptions, CandidateRequest, holds
+from scenario_lib.screening.select import (
+    JudgedCandidate,
+    PlannedStratum,
+    Screened,
+    Selection,
+    plan_stratum,
+    require_disjoint,
+    select,
+)
+from scenario_lib.simulation.assets import assets_files, load_assets
 from scenario_lib.simulation.engines import REFERENCE, Engine, prepare
-from scenario_lib.simulation.feeder_check import check_feeder
+from scenario_lib.simulation.opendss.check import check_feeder
 
-__all__ = ["BuildResult", "Progress", "ProgressHook", "build_library", "build_strata"]
+
+@dataclass(frozen=True, slots=True)
+class BuildProgress:
+    """How far a build is.
+
+    Attributes:
+        total: Candidates in all, or the number to accept.
+        done: Of these.
+        accepted: Accepted so far.
+    """
+
+    total: int
+    done: int
+    accepted: int
+
+
+ProgressHook = Callable[[BuildProgress], None]
+
+
+class Tally:
+    """Progress over all strata, of which one is under way."""
+
+    def __init__(self, on_progress: ProgressHook, strata: Sequence[PlannedStratum]) -> None:
+        self._on_progress = on_progress
+        self._total = sum(_size(stratum.request) for stratum in strata)
+        self._now = self._before = BuildProgress(self._total, 0, 0)
+
+    @property
+    def accepted(self) -> int:
+        """Accepted so far."""
+        return self._now.accepted
+
+    def begin_stratum(self) -> None:
+        """What is reached now stays, and the next stratum adds to it."""
+        self._before = self._now
+
+    def show(self, done: int, accepted: int) -> None:
+        """How far the stratum under way is."""
+        self._now = BuildProgress(self._total, self._before.done + done, self._before.accepted + accepted)
+        self._on_progress(self._now)
+
+
+def _size(request: CandidateRequest) -> int:
+    return request.goal.total or request.most_candidates
+
+
+_CIRCUIT, _SPECS = Path("circuit"), Path("specs")
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureTask:
+    """Seed in, candidate out: `measure` under a plan, here or, with the files of the plan, elsewhere."""
+
+    plan: MeasurePlan
+    measure: Callable[[MeasurePlan, int], Candidate] = measure_candidate
+
+    def __call__(self, seed: int) -> Candidate:
+        return self.measure(self.plan, seed)
+
+    def packed(self) -> "tuple[MeasureTask, tuple[SharedFile, ...]]":
+        """The same with relative paths, and the files of the circuit and the spec cache.
+
+        Raises:
+            DataFileError: The circuit names a file by its absolute path, which only this machine has.
+        """
+        experiment = self.plan.experiment
+        main, *others = circuit_files(Path(experiment.feeder.circuit))
+        root = Path(os.path.commonpath([path.parent for path in (main, *others)]))
+        _require_relative([main, *others])
+        with opened_specs(experiment.models, self.plan.specs_dir) as specs:
+            files = (
+                *_shared([main, *others], root, _CIRCUIT, f"feeders/{experiment.name}"),
+                *_shared(assets_files(experiment.models, specs), specs, _SPECS, "specs"),
+            )
+        return self._with_paths(_CIRCUIT / main.relative_to(root), _SPECS), files
+
+    def distributions(self) -> tuple[str, ...]:
+        """Of what computes the figures."""
+        return distributions()
+
+    def at(self, folder: Path) -> "MeasureTask":
+        """The same with circuit and spec cache where they were unpacked."""
+        return self._with_paths(folder / self.plan.experiment.feeder.circuit, folder / _SPECS)
+
+    def _with_paths(self, circuit: Path, specs_dir: Path) -> "MeasureTask":
+        feeder = replace(self.plan.experiment.feeder, circuit=str(circuit))
+        experiment = replace(self.plan.experiment, feeder=feeder)
+        return replace(self, plan=replace(self.plan, experiment=experiment, specs_dir=specs_dir))
+
+    def prepare(self) -> None:
+        """Compile the circuit, and the engine's kernels, once a machine."""
+        plan = self.plan
+        check_feeder(plan.experiment)
+        prepare(plan.experiment, load_assets(plan.experiment, plan.specs_dir), plan.engine)
+
+
+def _require_relative(circuit: list[Path]) -> None:
+    for path in circuit:
+        absolute = [name for name, _ in named_files(path) if Path(name).is_absolute()]
+        if absolute:
+            raise DataFileError(
+                f"{path}: names {absolute[0]}, which the cluster's workers do not have; name it relative to "
+                f"this file, and it travels along"
+            )
+
+
+def _shared(paths: Iterable[Path], root: Path, place: Path, shipped: str) -> Iterator[SharedFile]:
+    for path in paths:
+        below = path.relative_to(root)
+        yield shared_file(
+            (place / below).as_posix(), path, PackageFile("scenario_lib.data", f"{shipped}/{below.as_posix()}")
+        )
+
+
+__all__ = ["BuildProgress", "BuildResult", "ProgressHook", "build_library", "build_strata"]
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +186,7 @@ class BuildResult:
         return f"BuildResult({str(self.path)!r}: {len(self.accepted)} accepted of {len(self.chosen)} candidates)"
 
     @property
-    def chosen(self) -> list[Chosen]:
+    def chosen(self) -> list[JudgedCandidate]:
         """All rows of the candidates table, in seed order."""
         return sorted((choice for part in self.screened for choice in part.chosen), key=lambda c: c.measured.seed)
 
@@ -70,11 +201,11 @@ class BuildResult:
         return bool(self.shortfalls)
 
     @property
-    def accepted(self) -> list[Chosen]:
+    def accepted(self) -> list[JudgedCandidate]:
         return [chosen for chosen in self.chosen if chosen.accepted]
 
     @property
-    def failed(self) -> list[Chosen]:
+    def failed(self) -> list[JudgedCandidate]:
         return [chosen for chosen in self.chosen if chosen.reason in FAILED]
 
 
@@ -98,7 +229,7 @@ def build_strata(
     strata: Sequence[PlannedStratum],
     options: BuildOptions,
     on_progress: ProgressHook = lambda _: None,
-    known: Known = NOTHING_KNOWN,
+    known: EarlierResults = NO_EARLIER_RESULTS,
 ) -> BuildResult:
     """Build and publish one library, stratum by stratum.
 
@@ -135,7 +266,7 @@ def build_strata(
             for stratum, recipe in zip(strata, recipes, strict=True)
         ]
         log.seconds_by_seed = running.seconds_by_seed()
-        library = assemble(screened, running.lines, record["versions"])
+        library = library_of_strata(screened, running.lines, record["versions"])
         path = _write(workspace, library, log, running.traces)
         workspace.journal.discard()
         logger.debug("%s: published with %d records", path, len(library.records))
@@ -149,7 +280,7 @@ def build_strata(
 
 
 def _write(
-    workspace: Workspace, library: NewLibrary, log: BuildLog, traces_of: Callable[[int], tuple[Array, Array]]
+    workspace: Workspace, library: NewLibrary, log: BuildLog, traces_of: Callable[[int], tuple[Floats, Floats]]
 ) -> Path:
     """Write the library beside its place and put it there; returns where it landed."""
     folder = workspace.empty_finished()
@@ -207,11 +338,11 @@ class _Running:
 
     workspace: Workspace
     lines: dict[int, JournalLine]
-    known: Known
+    known: EarlierResults
     options: BuildOptions
     tally: Tally
 
-    def screen(self, stratum: PlannedStratum) -> list[Chosen]:
+    def screen(self, stratum: PlannedStratum) -> list[JudgedCandidate]:
         """Measure what is still needed of a stratum, and choose."""
         self.tally.begin_stratum()
         while True:
@@ -226,7 +357,7 @@ class _Running:
             for seed in lacking:
                 del self.lines[seed]
 
-    def _has_traces(self, choice: Chosen) -> bool:
+    def _has_traces(self, choice: JudgedCandidate) -> bool:
         return self.lines[choice.measured.seed].trace_digests is not None
 
     def keep(self, candidate: Candidate, seconds: float) -> None:
@@ -235,7 +366,7 @@ class _Running:
         self.lines[seed] = self.workspace.journal.append(candidate, seconds)
         self.workspace.require_room(len(self.lines), self.tally.accepted)
 
-    def traces(self, seed: int) -> tuple[Array, Array]:
+    def traces(self, seed: int) -> tuple[Floats, Floats]:
         """The (baseline, OFO) penalty traces of an accepted candidate."""
         return self.known.traces(seed) if self._was_known(seed) else self.workspace.journal.traces(seed)
 
@@ -268,7 +399,7 @@ class _State:
             if seed not in self._lines:
                 yield seed
 
-    def finish(self, outcome: Outcome[int, Candidate]) -> None:
+    def finish(self, outcome: TaskOutcome[int, Candidate]) -> None:
         """Write down one more candidate."""
         candidate = outcome.result or _failed(outcome)
         self._finished += 1
@@ -289,11 +420,11 @@ class _State:
 def _measure(stratum: PlannedStratum, options: BuildOptions, state: _State) -> None:
     jobs = min(options.jobs, stratum.request.most_candidates)
     run = RunOptions(jobs=jobs, timeout_s=options.timeout_s, cluster=options.cluster)
-    for outcome in run_tasks(Measuring(stratum.plan, measure_candidate), state.waiting(), run):
+    for outcome in run_tasks(MeasureTask(stratum.plan, measure_candidate), state.waiting(), run):
         state.finish(outcome)
 
 
-def _failed(outcome: Outcome[int, Candidate]) -> Candidate:
+def _failed(outcome: TaskOutcome[int, Candidate]) -> Candidate:
     failure = outcome.failure
     if failure is None:
         raise LookupError(f"seed {outcome.task} has neither a result nor a failure")

@@ -1,15 +1,17 @@
 """When a candidate is worth keeping: it has a violation, and one that GPU flexibility can fix.
 
 Judging is pure and per candidate; the cap on trivial scenarios, which looks at all candidates, is in `select.py`.
+
+How OFO is tuned in screening, which is what verdicts mean; everything else takes the experiment's tuning.
 """
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import ClassVar
 
-from scenario_lib.feeders.checks import ANY, NO_LIMIT, STRICT, Bounds, count, refuse, require_at_least, require_bounds
-from scenario_lib.feeders.experiment import DURATION_S
+from scenario_lib._values import ANY, NO_LIMIT, STRICT, Bounds, count, refuse, require_at_least, require_bounds
+from scenario_lib.feeders.experiment import DURATION_S, Experiment, OFOTuning
 from scenario_lib.library.record import violation_kind
 from scenario_lib.metrics.voltage import VoltageMeasures
 
@@ -162,3 +164,24 @@ def margins(baseline: VoltageMeasures | None, ofo: VoltageMeasures | None, crite
 def control_window(first_s: int, last_s: int, criteria: ScreeningCriteria) -> tuple[int, int]:
     """The part of the hour that matters: from before the first violation to after the last (s)."""
     return max(0, first_s - criteria.window_before_s), min(DURATION_S, last_s + criteria.window_after_s)
+
+
+_SCREENING_SENSITIVITY_INTERVAL_S = 300
+_SCREENING_W_THROUGHPUT = 1e-4
+
+
+def as_screened(experiment: Experiment) -> Experiment:
+    """The experiment with OFO tuned as verdicts mean it: two figures are screening's own, on every feeder alike."""
+    return replace(
+        experiment,
+        ofo=replace(
+            experiment.ofo,
+            sensitivity_update_interval=_SCREENING_SENSITIVITY_INTERVAL_S,
+            w_throughput=_SCREENING_W_THROUGHPUT,
+        ),
+    )
+
+
+def tuning_text(tuning: OFOTuning) -> str:
+    """The two figures in which screening's OFO may differ from an experiment's."""
+    return f"w_throughput {tuning.w_throughput:g}, sensitivity every {tuning.sensitivity_update_interval} s"

@@ -1,18 +1,45 @@
-"""A recipe file: everything a build needs to be told, as TOML, before command-line options change it."""
+"""A recipe file: everything a build needs to be told, as TOML, before command-line options change it.
 
-from collections.abc import Mapping
+Strata in a recipe file: each `[[strata]]` is a recipe of its own, which inherits what it does not say itself::
+
+    system = "ieee13"
+
+    [screening]                 # for all strata
+    min_recovery_frac = 0.4
+
+    [[strata]]
+    name = "evening"
+    candidates = { quota = { under = 200, mixed = 50 }, max_candidates = 4000 }
+    randomization = { load_scale_min = 1.0 }
+
+    [[strata]]
+    name = "noon"
+    candidates = { quota = { over = 100 } }
+
+Seeds follow one another: a stratum's first seed comes after the last one that the stratum before it may try
+(`max_candidates` of them, tried or not), unless it gives a `seed_start` of its own. So no stratum depends on how many
+candidates another one needed, and one added at the end changes none before it.
+
+From recipes, which a person wrote, to the strata that a build measures.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from scenario_lib._parsing import RECIPE, parse_as, read_toml
+from scenario_lib._values import STRICT, few, likely, shown
 from scenario_lib.errors import DataFileError, InvalidSettingError
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.feeders.checks import STRICT, likely, shown
 from scenario_lib.feeders.experiment import Experiment, TrainingJob
-from scenario_lib.feeders.parsing import RECIPE, parse_as, read_toml
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.scenario.settings import RandomizationSettings
+from scenario_lib.screening.candidate import MeasurePlan
 from scenario_lib.screening.criteria import ScreeningCriteria
-from scenario_lib.screening.request import SEED_WAYS, CandidateRequest
+from scenario_lib.screening.request import SEED_WAYS, CandidateRequest, holds
+from scenario_lib.screening.select import PlannedStratum, plan_stratum
+from scenario_lib.simulation.engines import Engine
 
 Tables = dict[str, Any]
 
@@ -149,3 +176,114 @@ def _without(own: Tables, table: str, name: str) -> Tables:
     if table not in own:
         return own
     return {**own, table: {key: value for key, value in own[table].items() if key != name}}
+
+
+_INHERITED = ("randomization", "screening")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRecipe:
+    """One stratum of a recipe file; without a name, the whole of a file that has no strata."""
+
+    name: str | None
+    recipe: RecipeFile
+
+
+def parse_strata(tables: Tables, source: str) -> list[NamedRecipe]:
+    """The strata of a recipe file, or the one recipe that it is.
+
+    Raises:
+        DataFileError: A table or value is not what it should be; the message names the file and the stratum.
+    """
+    if "strata" not in tables:
+        return [NamedRecipe(None, parse_recipe(tables, source))]
+    if "candidates" in tables:
+        raise DataFileError(f"{source}: candidates is given beside strata; expected it inside each of them")
+    strata: list[NamedRecipe] = []
+    first_position = 0
+    for name, own in _named(tables["strata"], source):
+        # A request without a way of naming candidates is refused below, by name.
+        own["candidates"] = {"seed_start": first_position, **own.get("candidates", {})}
+        recipe = parse_recipe(_inheriting(tables, own), f"{source}: stratum {name!r}")
+        strata.append(NamedRecipe(name, recipe))
+        if recipe.candidates is not None and recipe.candidates.seeds is None:
+            first_position = recipe.candidates.seed_start + recipe.candidates.most_candidates
+    return strata
+
+
+def _named(strata: Any, source: str) -> Iterator[tuple[str, Tables]]:
+    if not isinstance(strata, list) or not strata or not all(isinstance(own, dict) for own in strata):
+        raise DataFileError(f"{source}: strata is {strata!r}; expected tables [[strata]]")
+    for index, own in enumerate(strata):
+        name = own.get("name")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise DataFileError(f"{source}: strata[{index}]: name is {name!r}; expected letters, digits and -_.")
+        for table in (*_INHERITED, "candidates"):
+            if not isinstance(own.get(table, {}), dict):
+                raise DataFileError(f"{source}: stratum {name!r}: {table} is {own[table]!r}; expected a table")
+        if "system" in own:
+            raise DataFileError(f"{source}: stratum {name!r}: system is given; expected all strata on one feeder")
+        yield name, {key: value for key, value in own.items() if key != "name"}
+
+
+def _inheriting(tables: Tables, own: Tables) -> Tables:
+    """The tables of one stratum as a recipe of its own."""
+    common = {key: value for key, value in tables.items() if key != "strata"}
+    merged = {key: {**common.get(key, {}), **own.get(key, {})} for key in _INHERITED}
+    return {**common, **own, **merged}
+
+
+def recipe_for_seed(strata: list[NamedRecipe], seed: int, source: str) -> RecipeFile:
+    """The recipe that a seed is drawn with.
+
+    Raises:
+        DataFileError: No stratum has that seed.
+    """
+    if strata[0].name is None:
+        return strata[0].recipe
+    for stratum in strata:
+        if stratum.recipe.candidates is not None and holds(stratum.recipe.candidates.seed_order(), seed):
+            return stratum.recipe
+    names = few(stratum.name for stratum in strata)
+    raise DataFileError(f"{source}: seed {seed} belongs to none of its strata ({names})")
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureOptions:
+    """How candidates are measured, whatever the recipe.
+
+    Attributes:
+        specs_dir: Spec cache in openg2g's layout; None means the shipped one.
+        full_table: Simulate OFO also for candidates that the baseline rules out.
+        engine: What rollouts run on.
+    """
+
+    specs_dir: Path | None = None
+    full_table: bool = False
+    engine: Engine = Engine()
+
+
+def planned(strata: list[NamedRecipe], options: MeasureOptions) -> list[PlannedStratum]:
+    """The strata ready to be built.
+
+    Raises:
+        DataFileError, UnknownNameError: The experiment cannot be used.
+    """
+    return [_planned(stratum, options) for stratum in strata]
+
+
+def _planned(stratum: NamedRecipe, options: MeasureOptions) -> PlannedStratum:
+    recipe = stratum.recipe
+    if recipe.candidates is None:
+        raise DataFileError(f"stratum {stratum.name!r}: has no candidates; expected a number, a quota or seeds")
+    experiment = recipe.experiment()
+    plan = MeasurePlan(
+        experiment,
+        recipe.settings(experiment),
+        recipe.screening,
+        options.specs_dir,
+        options.full_table,
+        options.engine,
+    )
+    return plan_stratum(plan, recipe.candidates, stratum.name)

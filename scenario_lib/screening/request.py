@@ -1,34 +1,62 @@
-"""What a build is asked for: which candidates, how many accepted, where to, and with how many workers."""
+"""Seeds in rising order: a range by arithmetic however long it is, or an explicit list.
 
+What a build is asked for: which candidates, how many accepted, where to, and with how many workers.
+"""
+
+from bisect import bisect_left
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from scenario_lib.errors import InvalidSettingError
-from scenario_lib.execution.options import Cluster
-from scenario_lib.feeders.arguments import (
+from scenario_lib._values import (
+    LARGEST_SEED,
+    NO_LIMIT,
+    STRICT,
     as_flag,
     as_path,
     as_whole_number,
     built_as,
     convert_fields,
+    count,
     instance_of,
     optional,
-    tuple_of,
-)
-from scenario_lib.feeders.checks import (
-    LARGEST_SEED,
-    NO_LIMIT,
-    STRICT,
-    count,
     positive,
     refuse,
     require_bounds,
     require_count,
     require_distinct,
+    tuple_of,
 )
+from scenario_lib.errors import InvalidSettingError
+from scenario_lib.execution.options import Cluster
 from scenario_lib.screening.criteria import KINDS
-from scenario_lib.screening.seeds import Seeds, numbered
+
+Seeds = range | tuple[int, ...]
+"""Rising, each once."""
+
+_STEP, _FIRST = 1000, 7
+
+
+def numbered(start: int, count: int) -> range:
+    """Seeds of `count` candidates in openg2g's numbering: candidate i has seed i * 1000 + 7."""
+    return range(start * _STEP + _FIRST, (start + count) * _STEP + _FIRST, _STEP)
+
+
+def holds(seeds: Seeds, seed: int) -> bool:
+    """Whether a seed is one of them."""
+    if isinstance(seeds, range):
+        return seed in seeds
+    place = bisect_left(seeds, seed)
+    return place < len(seeds) and seeds[place] == seed
+
+
+def shared(one: Seeds, other: Seeds) -> Seeds:
+    """The seeds that both have; of two ranges, which all have one step and residue, without counting them out."""
+    if isinstance(one, range) and isinstance(other, range):
+        return range(max(one.start, other.start), min(one.stop, other.stop), _STEP)
+    listed, wide = (other, one) if isinstance(one, range) else (one, other)
+    return tuple(seed for seed in listed if holds(wide, seed))
+
 
 SEED_WAYS = ("candidates", "accept", "quota", "seeds")
 """Ways of saying which candidates are tried."""

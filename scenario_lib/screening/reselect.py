@@ -1,4 +1,6 @@
-"""Screen a library's candidates again by other thresholds, without simulating where the stored figures suffice.
+"""A library's candidates, by recipe, ready to be screened again.
+
+Screen a library's candidates again by other thresholds, without simulating where the stored figures suffice.
 
 A candidate needs a run if the new thresholds ask for its OFO rollout and there was none, or accept it and its traces
 were not kept, because it was rejected before. A library says which ones do; `run_selection` measures them, and gives
@@ -6,28 +8,135 @@ the bytes that a build of the same candidates by the new thresholds gives.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scenario_lib.errors import BuildRefusedError
-from scenario_lib.feeders.canonical import first_difference
-from scenario_lib.library.contents import read_contents
-from scenario_lib.library.origin import write_origin
+from scenario_lib._arrays import Floats
+from scenario_lib._files import first_difference
+from scenario_lib.errors import BuildRefusedError, LibraryError
+from scenario_lib.library.candidates import CandidateRow, read_candidates
+from scenario_lib.library.layout import CANDIDATES
+from scenario_lib.library.metadata import LibraryContents, read_contents
 from scenario_lib.library.place import new_library, require_place
-from scenario_lib.library.recipe import located_experiment
-from scenario_lib.library.versions import versions
+from scenario_lib.library.provenance import versions, write_origin
+from scenario_lib.library.recipe import Recipe, located_experiment
+from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.writer import write_library
-from scenario_lib.screening.assemble import assemble
 from scenario_lib.screening.build import BuildResult, ProgressHook, build_strata
-from scenario_lib.screening.criteria import Reason
-from scenario_lib.screening.planned import Screened
-from scenario_lib.screening.provenance import recipe_of
-from scenario_lib.screening.request import BuildOptions
-from scenario_lib.screening.select import Chosen, Selection
-from scenario_lib.screening.stored import needs_ofo
-from scenario_lib.screening.stored_strata import StoredStratum, known_candidates
-from scenario_lib.screening.workspace import Workspace
+from scenario_lib.screening.build_record import EarlierResults, library_of_strata, recipe_of
+from scenario_lib.screening.candidate import MeasurePlan
+from scenario_lib.screening.candidate_rows import needs_ofo, stored_line
+from scenario_lib.screening.criteria import Reason, ScreeningCriteria
+from scenario_lib.screening.journal import JournalLine, Workspace
+from scenario_lib.screening.request import BuildOptions, CandidateRequest, Quota
+from scenario_lib.screening.select import JudgedCandidate, PlannedStratum, Screened, Selection, plan_stratum
+from scenario_lib.simulation.engines import engine_from_label
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStratum:
+    """The candidates of one recipe, ready to be screened again.
+
+    Attributes:
+        lines: By seed.
+        records: Of those that were accepted.
+    """
+
+    stratum: PlannedStratum
+    recipe: Recipe
+    recipe_id: str
+    lines: Mapping[int, JournalLine]
+    records: Mapping[int, ScenarioRecord]
+
+
+def stored_strata(path: Path, thresholds: Mapping[str, float], specs_dir: Path | None = None) -> list[StoredStratum]:
+    """A library's candidates, by recipe, with some thresholds changed.
+
+    Args:
+        path: The library, which may be empty.
+        thresholds: Criteria by name; the others stay those that each recipe's candidates were screened by.
+        specs_dir: Spec cache of a run.
+
+    Raises:
+        InvalidSettingError: A threshold has a value that is not allowed.
+        LibraryError: The library is damaged, has no digests, or was screened on two engines.
+    """
+    path = path.resolve()
+    contents = read_contents(path)
+    if not contents.digests:
+        raise LibraryError(f"{path}: has no candidates table to select from: written by openg2g's example")
+    with contents.unchanged(path / CANDIDATES) as stream:
+        table = read_candidates(path / CANDIDATES, stream)
+    rows: dict[str, list[CandidateRow]] = {}
+    for row in table.to_pylist():
+        rows.setdefault(row["recipe"], []).append(CandidateRow(**row))
+    criteria = {
+        name: ScreeningCriteria(**{**contents.screening_of(name), **thresholds})  # type: ignore[arg-type]
+        for name in rows
+    }
+    plans = {
+        name: MeasurePlan(
+            experiment=contents.recipes[name].experiment,
+            settings=contents.recipes[name].settings,
+            criteria=criteria[name],
+            specs_dir=specs_dir,
+            engine=engine_from_label(_engine(path, rows[name])),
+        )
+        for name in rows
+    }
+    return [_stored(contents, name, plans[name], rows[name]) for name in sorted(rows)]
+
+
+def _stored(contents: LibraryContents, name: str, plan: MeasurePlan, rows: list[CandidateRow]) -> StoredStratum:
+    recipe = contents.recipes[name]
+    request = CandidateRequest(seeds=tuple(row.seed for row in rows), quota=_quota(contents, name))
+    stratum = plan_stratum(plan, request, recipe.stratum)
+    records = {r.seed: r for r in contents.records if r.proof is not None and r.proof.recipe == name}
+    lines = {row.seed: stored_line(row, records.get(row.seed), stratum.plan) for row in rows}
+    return StoredStratum(stratum, recipe, name, lines, records)
+
+
+def _quota(contents: LibraryContents, recipe: str) -> Quota | None:
+    """The quota that the stratum was built for; a recipe of several libraries has none in common."""
+    quotas = [stratum.quota for stratum in contents.strata if stratum.recipe == recipe]
+    return Quota(**quotas[0]) if len(quotas) == 1 and quotas[0] else None
+
+
+def _engine(path: Path, rows: list[CandidateRow]) -> str:
+    engines = sorted({row.engine for row in rows})
+    if len(engines) > 1:
+        raise LibraryError(
+            f"{path}: recipe {rows[0].recipe} was screened on {' and '.join(engines)}, whose figures differ; select "
+            f"from a library of one engine"
+        )
+    return engines[0]
+
+
+def known_candidates(stored: list[StoredStratum]) -> EarlierResults:
+    """What need not be measured again.
+
+    Raises:
+        LibraryError: Two recipes have a seed in common.
+    """
+    lines: dict[int, JournalLine] = {}
+    records: dict[int, ScenarioRecord] = {}
+    for part in stored:
+        shared = lines.keys() & part.lines.keys()
+        if shared:
+            raise LibraryError(
+                f"seed {min(shared)} has candidates of several recipes, which were merged; export one recipe, and "
+                f"select from that"
+            )
+        lines |= part.lines
+        records |= part.records
+    unknown = {s for p in stored for s, line in p.lines.items() if needs_ofo(line.measured, p.stratum.plan)}
+
+    def traces(seed: int) -> tuple[Floats, Floats]:
+        return records[seed].baseline_voltage_pen_per_step, records[seed].ofo_voltage_pen_per_step
+
+    return EarlierResults({seed: line for seed, line in lines.items() if seed not in unknown}, traces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +182,7 @@ def screen_again(stored: StoredStratum) -> Screened:
             break
         line = stored.lines[seed]
         if needs_ofo(line.measured, stored.stratum.plan):
-            chosen.append(Chosen(line.measured, Reason.NEEDS_RUN))
+            chosen.append(JudgedCandidate(line.measured, Reason.NEEDS_RUN))
             continue
         choice = selection.add(line.measured)
         untraced = choice.accepted and line.trace_digests is None
@@ -104,7 +213,7 @@ def select_again(path: Path, stored: list[StoredStratum], out: Path | None, over
     return selection_report(stored, chosen, out.resolve() if out is not None and accepted else None)
 
 
-def selection_report(stored: list[StoredStratum], chosen: list[Chosen], path: Path | None) -> SelectionReport:
+def selection_report(stored: list[StoredStratum], chosen: list[JudgedCandidate], path: Path | None) -> SelectionReport:
     """What became of a library's candidates.
 
     Args:
@@ -121,13 +230,13 @@ def selection_report(stored: list[StoredStratum], chosen: list[Chosen], path: Pa
     )
 
 
-def _seeds(chosen: list[Chosen], reason: Reason) -> tuple[int, ...]:
+def _seeds(chosen: list[JudgedCandidate], reason: Reason) -> tuple[int, ...]:
     return tuple(sorted(choice.measured.seed for choice in chosen if choice.reason is reason))
 
 
 def _write(path: Path, stored: list[StoredStratum], screened: list[Screened], out: Path, overwrite: bool) -> None:
     known = known_candidates(stored)
-    library = assemble(screened, known.lines, read_contents(path.resolve()).versions)
+    library = library_of_strata(screened, known.lines, read_contents(path.resolve()).versions)
     with new_library(out, overwrite, [path]) as folder:
         write_library(folder, library, (known.traces(record.fields.seed) for record in library.records))
         write_origin(folder, [path.resolve()], {"command": "select"})

@@ -1,16 +1,25 @@
-"""Choose from measured candidates: caps, targets and quotas, in seed order, whatever order the workers finished in."""
+"""Choose from measured candidates: caps, targets and quotas, in seed order, whatever order the workers finished in.
+
+Strata of a build: each with its own plan, seeds and goal, all in one library.
+
+A seed belongs to one stratum, so that it goes on meaning one scenario within a library: seeds of a mixture follow one
+another, stratum by stratum, unless a stratum says where its own begin.
+"""
 
 from collections import Counter
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 
+from scenario_lib.errors import InvalidSettingError
+from scenario_lib.library.recipe import Recipe, Stratum
+from scenario_lib.screening.candidate import Measured, MeasurePlan
 from scenario_lib.screening.criteria import KINDS, Reason, ScreeningCriteria, judge, judge_baseline, kind_of
-from scenario_lib.screening.measure import Measured
-from scenario_lib.screening.request import EVERYTHING, Goal
+from scenario_lib.screening.request import EVERYTHING, CandidateRequest, Goal, shared
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class JudgedCandidate:
     """A measured candidate with its verdict."""
 
     measured: Measured
@@ -66,11 +75,11 @@ class Selection:
         """Whether no more candidates are needed."""
         return self._goal.total is not None and self.accepted >= self._goal.total
 
-    def add(self, measured: Measured) -> Chosen:
+    def add(self, measured: Measured) -> JudgedCandidate:
         """Verdict on the next candidate."""
-        chosen = Chosen(measured, verdict(measured, self._criteria, self._goal.kinds))
+        chosen = JudgedCandidate(measured, verdict(measured, self._criteria, self._goal.kinds))
         if chosen.accepted and chosen.kind is not None:
-            chosen = Chosen(measured, self._limited(measured, chosen.kind))
+            chosen = JudgedCandidate(measured, self._limited(measured, chosen.kind))
             self._accepted[str(chosen.kind)] += chosen.accepted
         return chosen
 
@@ -85,7 +94,9 @@ class Selection:
         return Reason.ACCEPTED
 
 
-def select(candidates: Iterable[Measured], criteria: ScreeningCriteria, goal: Goal = EVERYTHING) -> list[Chosen]:
+def select(
+    candidates: Iterable[Measured], criteria: ScreeningCriteria, goal: Goal = EVERYTHING
+) -> list[JudgedCandidate]:
     """All verdicts, in seed order.
 
     Args:
@@ -102,7 +113,7 @@ def select(candidates: Iterable[Measured], criteria: ScreeningCriteria, goal: Go
     return chosen
 
 
-def shortfalls(chosen: Iterable[Chosen], goal: Goal) -> list[str]:
+def shortfalls(chosen: Iterable[JudgedCandidate], goal: Goal) -> list[str]:
     """Where fewer were accepted than asked for, such as "40 of 50 mixed"."""
     kinds = Counter(choice.kind for choice in chosen if choice.accepted)
     if goal.quota is not None:
@@ -110,3 +121,76 @@ def shortfalls(chosen: Iterable[Chosen], goal: Goal) -> list[str]:
         return [f"{kinds[kind]} of {count} {kind}" for kind, count in wanted if kinds[kind] < count]
     found = kinds.total()
     return [] if goal.total is None or found >= goal.total else [f"{found} of {goal.total}"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStratum:
+    """One stratum of a build, or all of a build without strata.
+
+    Attributes:
+        plan: How its candidates are drawn and measured.
+        request: Which seeds are tried, and when there are enough.
+        name: What the user calls it; None for a build without strata.
+    """
+
+    plan: MeasurePlan
+    request: CandidateRequest
+    name: str | None = None
+
+
+def plan_stratum(plan: MeasurePlan, request: CandidateRequest, name: str | None = None) -> PlannedStratum:
+    """A stratum whose workers leave out what its request does not want."""
+    return PlannedStratum(replace(plan, kinds=request.goal.kinds), request, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Screened:
+    """A stratum with the verdicts on its candidates.
+
+    Attributes:
+        recipe_id: Identifier of `recipe`, which takes a while to compute.
+        chosen: In seed order.
+    """
+
+    stratum: PlannedStratum
+    recipe: Recipe
+    recipe_id: str
+    chosen: list[JudgedCandidate]
+
+    @property
+    def entry(self) -> Stratum:
+        """What the library says of it."""
+        quota = self.stratum.request.quota
+        criteria = self.stratum.plan.criteria.to_dict()
+        return Stratum(self.recipe_id, criteria, {} if quota is None else quota.to_dict())
+
+    @property
+    def shortfalls(self) -> list[str]:
+        """Where it accepted fewer than asked for, such as "evening: 40 of 50 mixed"."""
+        label = "" if self.stratum.name is None else f"{self.stratum.name}: "
+        return [label + text for text in shortfalls(self.chosen, self.stratum.request.goal)]
+
+
+def require_disjoint(strata: Sequence[PlannedStratum]) -> None:
+    """Refuse strata that share a name or a seed.
+
+    Raises:
+        InvalidSettingError: Naming the strata and what they share.
+    """
+    _require_distinct_names([str(stratum.name) for stratum in strata])
+    seeds = [(stratum.name, stratum.request.seed_order()) for stratum in strata]
+    for (other, taken), (name, own) in combinations(seeds, 2):
+        both = shared(taken, own)
+        if both:
+            raise InvalidSettingError(
+                f"strata {other!r} and {name!r} share {len(both)} seeds, such as {both[0]}; expected "
+                f"each seed in one stratum: give another seed_start, or leave it away so that seeds follow on"
+            )
+
+
+def _require_distinct_names(names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InvalidSettingError(f"two strata are called {name!r}; expected different names")
+        seen.add(name)

@@ -1,10 +1,13 @@
 """What rollouts need beyond the scenario: power templates, latency fits, logistic fits, the training trace.
 
 Read from a spec cache in openg2g's layout (`spec_folders` says which), once per process.
+
+Obtain measured power traces, latency and fits of ML.ENERGY Benchmark v3, through openg2g's own loader.
 """
 
 import functools
 import hashlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,14 +17,15 @@ from openg2g.datacenter.config import InferenceModelSpec
 from openg2g.datacenter.workloads.inference import InferenceData
 from openg2g.datacenter.workloads.training import TrainingTrace
 
+from scenario_lib._files import read_bytes, require_regular
+from scenario_lib._values import as_path
 from scenario_lib.errors import DataFileError, MissingDataError
-from scenario_lib.feeders.arguments import as_path
-from scenario_lib.feeders.catalogue import as_experiment
+from scenario_lib.execution.tasks import one_line
 from scenario_lib.feeders.experiment import Experiment
-from scenario_lib.feeders.models import ModelSpec
-from scenario_lib.feeders.regular_files import read_bytes, require_regular
-from scenario_lib.simulation.spec_folders import opened_specs
-from scenario_lib.simulation.training_trace import make_training_trace
+from scenario_lib.feeders.experiment_file import as_experiment
+from scenario_lib.models.power_traces import make_training_trace
+from scenario_lib.models.spec_cache import opened_specs
+from scenario_lib.models.specs import ModelSpec
 
 _DIGESTED_FILES = ("trace.csv", "itl_fit.json", "logistic_fit.json")
 
@@ -165,3 +169,29 @@ def assets_digest(models: tuple[ModelSpec, ...], specs_dir: str | Path | None = 
             digest.update(f"{path.relative_to(folder).as_posix()}\n".encode())
             digest.update(hashlib.sha256(read_bytes(path)).digest())
     return digest.hexdigest()
+
+
+_DATA_SET = "ml-energy/benchmark-v3"
+
+
+def fetch_measured_specs(out: Path, models: Sequence[ModelSpec], mlenergy_data_dir: Path | None = None) -> None:
+    """Write the spec cache of these models from measurements; models already there are kept.
+
+    Args:
+        out: Directory of the cache.
+        mlenergy_data_dir: A local copy of the data set; None downloads it with the user's token (HF_TOKEN).
+
+    Raises:
+        MissingDataError: The data could not be obtained; the message says what to do.
+    """
+    specs = tuple(openg2g_spec(spec) for spec in models)
+    try:
+        InferenceData.ensure(out, specs, mlenergy_data_dir=mlenergy_data_dir)
+        LogisticModelStore.ensure(out, specs, mlenergy_data_dir=mlenergy_data_dir)
+    except Exception as error:  # noqa: BLE001 - the hub's client raises classes of several packages
+        raise MissingDataError(
+            f"{out}: the measured data could not be obtained ({one_line(error)}). They are gated: accept "
+            f"the terms of the data set {_DATA_SET} on the Hugging Face Hub and set HF_TOKEN to a token that may read "
+            f"it, or give a local copy with --mlenergy-data-dir. Without them, leave --specs-dir away: the shipped "
+            f"synthetic traces have the same statistics"
+        ) from None

@@ -7,10 +7,10 @@ engine does not model it refuses by name, and the caller decides whether to take
 from dataclasses import astuple, dataclass
 from typing import Protocol
 
-from scenario_lib.feeders.arguments import refused
-from scenario_lib.feeders.checks import refuse
+from scenario_lib._arrays import Floats
+from scenario_lib._values import refuse, refused
 from scenario_lib.feeders.experiment import Experiment
-from scenario_lib.metrics.voltage import Array, VoltageMeasures, measure_voltages, penalty_trace
+from scenario_lib.metrics.voltage import VoltageMeasures, measure_voltages, penalty_trace
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import Assets
@@ -77,10 +77,10 @@ class Simulated:
 
     rollout: Rollout
     measures: VoltageMeasures
-    penalties: Array
+    penalties: Floats
 
 
-class Simulator(Protocol):
+class PreparedScenario(Protocol):
     """One scenario, ready to be run under any policy."""
 
     def run(self, policy: str) -> Simulated:
@@ -93,7 +93,7 @@ class Simulator(Protocol):
         ...
 
 
-def simulator(scenario: Scenario, experiment: Experiment, assets: Assets, engine: Engine) -> Simulator:
+def simulator(scenario: Scenario, experiment: Experiment, assets: Assets, engine: Engine) -> PreparedScenario:
     """A scenario on an engine.
 
     Raises:
@@ -101,8 +101,8 @@ def simulator(scenario: Scenario, experiment: Experiment, assets: Assets, engine
         PowerFlowError: OpenDSS does not converge at start-up.
     """
     if engine.name == REFERENCE:
-        return _ReferenceSimulator(scenario, experiment, assets)
-    return _CompiledSimulator(scenario, experiment, assets, engine.tolerance)
+        return _ReferenceScenarioRunner(scenario, experiment, assets)
+    return _CompiledScenarioRunner(scenario, experiment, assets, engine.tolerance)
 
 
 def prepare(experiment: Experiment, assets: Assets, engine: Engine) -> str | None:
@@ -113,8 +113,8 @@ def prepare(experiment: Experiment, assets: Assets, engine: Engine) -> str | Non
     """
     if engine.name == REFERENCE:
         return None
-    from scenario_lib.simulation.compiled.engine import compile_scenario, warm_up
-    from scenario_lib.simulation.compiled.errors import NotModelledError
+    from scenario_lib.errors import NotModelledError
+    from scenario_lib.simulation.compiled.rollout import compile_scenario, warm_up
 
     try:
         compile_scenario(base_scenario(experiment), experiment, assets, n_seconds=1)
@@ -124,7 +124,7 @@ def prepare(experiment: Experiment, assets: Assets, engine: Engine) -> str | Non
     return None
 
 
-class _ReferenceSimulator:
+class _ReferenceScenarioRunner:
     def __init__(self, scenario: Scenario, experiment: Experiment, assets: Assets) -> None:
         self._parts = (scenario, experiment, assets)
         self._band = astuple(experiment.limits)
@@ -135,19 +135,18 @@ class _ReferenceSimulator:
         return Simulated(rollout, measure_voltages(voltages, *self._band), penalty_trace(voltages, *self._band))
 
 
-class _CompiledSimulator:
+class _CompiledScenarioRunner:
     # Imported here, because loading the kernels takes a while that the reference engine need not pay.
     def __init__(self, scenario: Scenario, experiment: Experiment, assets: Assets, tolerance: str) -> None:
-        from scenario_lib.simulation.compiled.engine import compile_scenario
         from scenario_lib.simulation.compiled.power_flow import ACCURATE, OPENDSS
+        from scenario_lib.simulation.compiled.rollout import compile_scenario
 
         self._compiled = compile_scenario(scenario, experiment, assets)
         self._tolerance = OPENDSS if tolerance == "opendss" else ACCURATE
         self._band = astuple(experiment.limits)
 
     def run(self, policy: str) -> Simulated:
-        from scenario_lib.simulation.compiled.engine import run_compiled
-        from scenario_lib.simulation.compiled.measures import measure_rollout
+        from scenario_lib.simulation.compiled.rollout import measure_rollout, run_compiled
 
         rollout = run_compiled(self._compiled, policy, self._tolerance)
         return Simulated(rollout, *measure_rollout(rollout.voltages_pu, *self._band))

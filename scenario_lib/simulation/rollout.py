@@ -1,6 +1,12 @@
 """One rollout: a scenario under a policy, second by second, as arrays.
 
 This is the reference engine: openg2g's datacenter and controllers on OpenDSS, assembled here and nowhere else.
+
+Who draws a site's power: the facility, each model, the training job. Made for pictures, not for measures.
+
+A rollout records the power of each site as a whole. The facility's share and the training job's are exact; a model's
+is its mean power per GPU at the batch size in use times the GPUs in use, which leaves out how servers scatter. With
+hundreds of servers that is within a few per cent of the site's power at every second.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,19 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 from openg2g.coordinator import Coordinator
 
+from scenario_lib._arrays import Floats
+from scenario_lib._html_table import html_table
+from scenario_lib._values import as_whole_number, instance_of, require_count
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.feeders.arguments import as_whole_number, instance_of
-from scenario_lib.feeders.catalogue import as_experiment
-from scenario_lib.feeders.checks import require_count
 from scenario_lib.feeders.experiment import DURATION_S, Experiment
-from scenario_lib.html_table import html_table
-from scenario_lib.scenario.curves import Array
+from scenario_lib.feeders.experiment_file import as_experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.simulation.assets import Assets
-from scenario_lib.simulation.datacenters import ScenarioDatacenter, build_datacenters
-from scenario_lib.simulation.grid import ScenarioGrid
-from scenario_lib.simulation.opendss import opendss_held
-from scenario_lib.simulation.policies import Controller, Policy, build_controllers, require_policy
+from scenario_lib.simulation.opendss.datacenters import (
+    Controller,
+    Policy,
+    ScenarioDatacenter,
+    build_controllers,
+    build_datacenters,
+    require_policy,
+    training_schedule,
+)
+from scenario_lib.simulation.opendss.engine import opendss_held
+from scenario_lib.simulation.opendss.grid import ScenarioGrid
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -46,11 +58,11 @@ class Rollout:
     bus_phases: tuple[tuple[str, int], ...]
     site_names: tuple[str, ...]
     model_labels: tuple[tuple[str, str], ...]
-    voltages_pu: Array
-    power_w: Array
+    voltages_pu: Floats
+    power_w: Floats
     batch_sizes: NDArray[np.int64]
     active_replicas: NDArray[np.int64]
-    itl_s: Array
+    itl_s: Floats
 
     def __repr__(self) -> str:
         seconds, n_bus_phases = self.voltages_pu.shape
@@ -173,3 +185,51 @@ def _record(ticks: Iterable[object], simulation: Simulation, policy: str, n_step
             replicas[step, column] = states[name].active_replicas_by_model[label]
             latency[step, column] = states[name].observed_itl_s_by_model[label]
     return Rollout(policy, bus_phases, tuple(datacenters), labels, voltages, power, batches, replicas, latency)
+
+
+_KW_PER_W = 1e-3
+_PHASES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PowerShares:
+    """Power of one site by what draws it (kW, all phases together), each of shape (T,)."""
+
+    facility_kw: Floats
+    model_kw: dict[str, Floats]
+    training_kw: Floats
+    total_kw: Floats
+
+
+def power_shares(
+    rollout: Rollout, scenario: Scenario, experiment: Experiment, assets: Assets
+) -> dict[str, PowerShares]:
+    """Shares of every site of a rollout, by site name in the scenario's order."""
+    seconds = len(rollout.power_w)
+    training_kw = _training_kw(scenario, assets, seconds)
+    shares = {}
+    for position, site in enumerate(scenario.sites):
+        columns = [i for i, (name, _) in enumerate(rollout.model_labels) if name == site.name]
+        shares[site.name] = PowerShares(
+            facility_kw=np.full(seconds, site.base_kw_per_phase * _PHASES),
+            model_kw={rollout.model_labels[i][1]: _model_kw(rollout, i, experiment, assets) for i in columns},
+            training_kw=training_kw if position == 0 else np.zeros(seconds),
+            total_kw=rollout.power_w[:, position].sum(axis=1) * _KW_PER_W,
+        )
+    return shares
+
+
+def _model_kw(rollout: Rollout, column: int, experiment: Experiment, assets: Assets) -> Floats:
+    label = rollout.model_labels[column][1]
+    batches, level = np.unique(rollout.batch_sizes[:, column], return_inverse=True)
+    templates = assets.inference.power_templates
+    w_per_gpu = np.array([float(np.mean(templates.template(label, int(batch)))) for batch in batches])[level]
+    gpus = rollout.active_replicas[:, column] * experiment.spec(label).gpus_per_replica
+    return np.asarray(w_per_gpu * gpus * _KW_PER_W)
+
+
+def _training_kw(scenario: Scenario, assets: Assets, seconds: int) -> Floats:
+    total_w = np.zeros(seconds)
+    for run, t_start_s, t_end_s in training_schedule(scenario.training_run, assets):
+        total_w += [run.eval_power(float(second), t_start_s, t_end_s) for second in range(seconds)]
+    return total_w * _KW_PER_W

@@ -12,8 +12,8 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import scenario_lib  # noqa: F401 - registers the ids
 from scenario_lib.errors import EngineInUseError
-from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.library.view import LibraryView, RecordFilter
+from scenario_lib.library.library import ScenarioLibrary
+from scenario_lib.library.views import LibraryView, RecordFilter
 
 SHORT = {"truncate_episode": False, "total_duration_s": 8}
 

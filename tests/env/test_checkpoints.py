@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 from env_samples import DATA, LIBRARY, make
 
-from scenario_lib.env.compiled_world import CompiledWorld
+from scenario_lib.env.compiled_backend import EpisodeSource
 from scenario_lib.env.episode import episode_of
-from scenario_lib.env.simulation import make_sim_fn
+from scenario_lib.env.simulator import make_sim_fn
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.simulation.assets import load_assets
-from scenario_lib.simulation.compiled.episode import compile_episode
-from scenario_lib.simulation.compiled.episode_cache import EPISODES, EpisodeCache
+from scenario_lib.simulation.compiled.episode import EPISODES, EpisodeCache, compile_episode
 
 STILL = np.ones(5, int)
 
@@ -113,7 +112,7 @@ def test_the_cache_drops_what_was_used_longest_ago():
 
 
 def test_an_empty_window_is_refused(world):
-    assert isinstance(world, CompiledWorld)
+    assert isinstance(world, EpisodeSource)
     scenario = world.scenario_of(None)
     with pytest.raises(InvalidSettingError, match="the window is 5 to 5 s"):
         compile_episode(scenario, world.experiment, world.assets, (5, 5))

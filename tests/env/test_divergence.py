@@ -9,12 +9,12 @@ from env_samples import assert_same
 from gymnasium.vector import SyncVectorEnv
 
 from scenario_lib.env.batch_size_env import BatchSizeEnv, choose_agent_site
-from scenario_lib.env.making import observation_config
-from scenario_lib.env.settings import EnvSettings
-from scenario_lib.env.simulation import make_sim_fn
+from scenario_lib.env.episode import EnvSettings
+from scenario_lib.env.factories import observation_config
+from scenario_lib.env.simulator import make_sim_fn
 from scenario_lib.env.vector_env import BatchSizeVectorEnv, VectorSettings
 from scenario_lib.errors import EnvironmentUseError, InvalidSettingError, PowerFlowError
-from scenario_lib.feeders.bus_power import PowerSeries
+from scenario_lib.feeders.sites import PowerSeries
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import ENGINES

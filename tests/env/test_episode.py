@@ -10,7 +10,7 @@ from env_samples import LIBRARY
 from scenario_lib.env.episode import OFOBaseline, episode_of
 from scenario_lib.env.reward import RewardConfig
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.library import ScenarioLibrary
 
 RECORD = SimpleNamespace(t_control_start=100, t_control_end=160, ofo_voltage_pen_per_step=np.arange(140.0))
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from scenario_lib.env import BatchSizeEnv, SharedBatchSizeEnv, make_sim_fn
-from scenario_lib.env.making import observation_config
+from scenario_lib.env.factories import observation_config
 from scenario_lib.env.observation import compute_zone_mask
 from scenario_lib.env.reward import RewardConfig
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import ENGINES

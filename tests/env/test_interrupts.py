@@ -17,7 +17,7 @@ _INTERRUPTED = """
 import os, signal, sys, threading
 import numpy as np
 from env_samples import make_vec
-from scenario_lib.simulation.compiled.episode_cache import EPISODES
+from scenario_lib.simulation.compiled.episode import EPISODES
 from scenario_lib.errors import EnvironmentUseError
 
 EPISODES.resize(0)  # every episode is compiled anew
@@ -53,7 +53,7 @@ _FORKED = """
 import hashlib, os, sys
 import numpy as np
 from env_samples import make_vec
-from scenario_lib.simulation.compiled.episode_cache import EPISODES
+from scenario_lib.simulation.compiled.episode import EPISODES
 
 EPISODES.resize(0)
 settings = dict(truncate_episode=False, total_duration_s=7, prefetch=True, threads=int(sys.argv[1]))

@@ -4,8 +4,7 @@ import pytest
 from env_objects import V_INDEX, config
 from env_samples import SHARED, make
 
-from scenario_lib.env.labels import observation_labels
-from scenario_lib.env.observation import compute_bus_phase_groups
+from scenario_lib.env.observation import compute_bus_phase_groups, observation_labels
 from scenario_lib.errors import EnvironmentUseError
 
 

@@ -12,18 +12,18 @@ import pytest
 from env_samples import DATA, LIBRARY, SHARED, SINGLE, make, make_vec
 
 from scenario_lib.env.batch_size_env import BatchSizeEnv, SharedBatchSizeEnv
-from scenario_lib.env.making import make_batch_size_env, observation_config
+from scenario_lib.env.factories import make_batch_size_env, observation_config
 from scenario_lib.env.reward import RewardConfig
-from scenario_lib.env.simulation import make_sim_fn
+from scenario_lib.env.simulator import make_sim_fn
 from scenario_lib.errors import EnvironmentUseError, InvalidSettingError, UnknownNameError
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.library.view import LibraryView, RecordFilter
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.library.library import ScenarioLibrary
+from scenario_lib.library.views import LibraryView, RecordFilter
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening.build import build_library
+from scenario_lib.screening.candidate import MeasurePlan
 from scenario_lib.screening.criteria import ScreeningCriteria
-from scenario_lib.screening.measure import MeasurePlan
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import ENGINES

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from env_samples import LIBRARY
 
-from scenario_lib.env.picking import ScenarioPicker, Worker, worker_generator
-from scenario_lib.env.settings import EnvSettings
-from scenario_lib.env.sub_picker import SubPickers
+from scenario_lib.env.episode import EnvSettings
+from scenario_lib.env.sampling import ScenarioSampler, WorkerShare, worker_generator
+from scenario_lib.env.vector_env import ScenarioSamplers
 from scenario_lib.errors import InvalidSettingError, UnknownNameError
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.library import ScenarioLibrary
 
 
 @pytest.fixture(scope="module")
@@ -21,14 +21,16 @@ def sequence(picker, rng, count):
 
 
 def test_streams_of_adjacent_base_seeds_do_not_meet():
-    draws = {tuple(worker_generator(seed, Worker(i, 3)).integers(0, 2**63, 4)) for seed in range(4) for i in range(3)}
+    draws = {
+        tuple(worker_generator(seed, WorkerShare(i, 3)).integers(0, 2**63, 4)) for seed in range(4) for i in range(3)
+    }
     assert len(draws) == 12
-    again = worker_generator(1, Worker(2, 3)).integers(0, 2**63, 4)
+    again = worker_generator(1, WorkerShare(2, 3)).integers(0, 2**63, 4)
     assert tuple(again) in draws
 
 
 def test_random_coverage_is_the_generators(library):
-    picker = ScenarioPicker(library, None, "random")
+    picker = ScenarioSampler(library, None, "random")
     first = sequence(picker, np.random.default_rng(4), 20)
     assert first == sequence(picker, np.random.default_rng(4), 20)
     assert set(first) == {record.seed for record in library}
@@ -36,7 +38,7 @@ def test_random_coverage_is_the_generators(library):
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_disjoint_coverage_over_all_workers(library, count):
-    pickers = [ScenarioPicker(library, Worker(i, count), "disjoint") for i in range(count)]
+    pickers = [ScenarioSampler(library, WorkerShare(i, count), "disjoint") for i in range(count)]
     for picker in pickers:
         picker.restart(8)
     drawn = [picker.pick(np.random.default_rng()).seed for _ in range(6) for picker in pickers]
@@ -45,7 +47,7 @@ def test_disjoint_coverage_over_all_workers(library, count):
 
 
 def test_disjoint_orders_differ_by_base_seed_and_round(library):
-    picker = ScenarioPicker(library, None, "disjoint")
+    picker = ScenarioSampler(library, None, "disjoint")
     orders = []
     for seed in range(6):
         picker.restart(seed)
@@ -57,27 +59,27 @@ def test_disjoint_orders_differ_by_base_seed_and_round(library):
 @pytest.mark.parametrize(("index", "count"), [(2, 2), (-1, 2), (0, 0)])
 def test_workers_that_cannot_be(index, count):
     with pytest.raises(InvalidSettingError, match=r"expected \(i, k\) with 0 <= i < k"):
-        Worker(index, count)
+        WorkerShare(index, count)
 
 
 def test_bad_coverage_and_a_missing_seed(library):
     with pytest.raises(InvalidSettingError, match="coverage is 'all'; expected one of random, disjoint"):
-        ScenarioPicker(library, None, "all")
+        ScenarioSampler(library, None, "all")
     with pytest.raises(InvalidSettingError, match="coverage='disjoint' needs reset"):
-        ScenarioPicker(library, None, "disjoint").pick(np.random.default_rng(0))
+        ScenarioSampler(library, None, "disjoint").pick(np.random.default_rng(0))
 
 
 def test_sub_environments_draw_as_workers(library):
-    picker = SubPickers(EnvSettings(scenario_library=library), 3)
+    picker = ScenarioSamplers(EnvSettings(scenario_library=library), 3)
     picker.seed(5, np.ones(3, bool))
     for i in range(3):
-        alone = ScenarioPicker(library, Worker(i, 3), "random")
-        wanted = sequence(alone, worker_generator(5, Worker(i, 3)), 5)
+        alone = ScenarioSampler(library, WorkerShare(i, 3), "random")
+        wanted = sequence(alone, worker_generator(5, WorkerShare(i, 3)), 5)
         assert [picker.pick(i, None).seed for _ in range(5)] == wanted
 
 
 def test_masked_environments_go_on(library):
-    picker, other = (SubPickers(EnvSettings(scenario_library=library), 2) for _ in range(2))
+    picker, other = (ScenarioSamplers(EnvSettings(scenario_library=library), 2) for _ in range(2))
     for one in (picker, other):
         one.seed(1, np.ones(2, bool))
         one.pick(0, None)
@@ -86,11 +88,11 @@ def test_masked_environments_go_on(library):
 
 
 def test_named_scenarios(library):
-    picker = SubPickers(EnvSettings(scenario_library=library), 1)
+    picker = ScenarioSamplers(EnvSettings(scenario_library=library), 1)
     assert picker.pick(0, 2007).seed == 2007
     with pytest.raises(UnknownNameError, match="no record of seed 1"):
         picker.pick(0, 1)
-    alone = SubPickers(EnvSettings(), 1)
+    alone = ScenarioSamplers(EnvSettings(), 1)
     assert alone.pick(0, None) is None
     with pytest.raises(InvalidSettingError, match="expected none, without a library"):
         alone.pick(0, 7)

@@ -6,8 +6,8 @@ from env_samples import LIBRARY, SHARED, SINGLE, assert_same, make, make_vec, ra
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from scenario_lib.errors import EnvironmentUseError, InvalidSettingError, ReplayError, UnknownNameError
-from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.simulation.compiled.episode_cache import EPISODES
+from scenario_lib.library.library import ScenarioLibrary
+from scenario_lib.simulation.compiled.episode import EPISODES
 
 MODES = ("NextStep", "SameStep")
 SHORT = {"truncate_episode": False, "total_duration_s": 7}

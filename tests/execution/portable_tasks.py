@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scenario_lib.execution.portable import PackageFile, SharedFile, shared_file
+from scenario_lib.execution.task_bundle import PackageFile, SharedFile, shared_file
 
 SHIPPED = PackageFile("scenario_lib.data", "README.md")
 

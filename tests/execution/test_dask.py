@@ -15,9 +15,8 @@ from portable_tasks import CannotPrepare, KillsItsHost, Plain, Reading
 from worker_processes import is_running, workers_of
 
 from scenario_lib.errors import ClusterError, MissingExtraError
-from scenario_lib.execution import cluster
-from scenario_lib.execution.options import Cluster, RunOptions
-from scenario_lib.execution.outcomes import DIED_TWICE, Outcome
+from scenario_lib.execution import tasks as cluster
+from scenario_lib.execution.options import DIED_TWICE, Cluster, RunOptions, TaskOutcome
 from scenario_lib.execution.tasks import run_tasks
 
 pytest.importorskip("distributed", reason="needs the extra 'dask'")
@@ -29,7 +28,7 @@ def on_dask(dask_address: str) -> RunOptions:
     return RunOptions(timeout_s=20, cluster=Cluster("dask", dask_address))
 
 
-def without_seconds(outcomes: Iterator[Outcome]) -> list[Outcome]:
+def without_seconds(outcomes: Iterator[TaskOutcome]) -> list[TaskOutcome]:
     return sorted((replace(outcome, seconds=0.0) for outcome in outcomes), key=lambda outcome: outcome.task)
 
 
@@ -89,7 +88,7 @@ def test_a_worker_of_the_cluster_that_is_killed_loses_no_task(on_dask: RunOption
 
 def test_a_task_that_takes_the_clusters_workers_along_is_a_failure(on_dask: RunOptions) -> None:
     """joblib's own backend would wait for ever when Dask gives up on a task."""
-    assert list(run_tasks(KillsItsHost(len), ["task"], on_dask)) == [Outcome("task", failure=DIED_TWICE)]
+    assert list(run_tasks(KillsItsHost(len), ["task"], on_dask)) == [TaskOutcome("task", failure=DIED_TWICE)]
 
 
 def test_tasks_are_read_no_faster_than_the_cluster_runs_them(on_dask: RunOptions) -> None:
@@ -142,14 +141,14 @@ def test_only_portable_functions_go_to_a_cluster(on_dask: RunOptions) -> None:
 
 
 def test_without_the_extra_the_remedy_is_named(monkeypatch) -> None:
-    monkeypatch.delitem(sys.modules, "scenario_lib.execution.on_dask", raising=False)
+    monkeypatch.delitem(sys.modules, "scenario_lib.execution.dask_backend", raising=False)
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingExtraError, match=r"backend dask needs distributed: pip install 'scenario-lib\[dask\]'"):
         cluster.require_usable(Cluster("dask", "tcp://127.0.0.1:1"), ())
 
 
 def test_nobody_at_the_address(monkeypatch) -> None:
-    from scenario_lib.execution import on_dask
+    from scenario_lib.execution import dask_backend as on_dask
 
     monkeypatch.setattr(on_dask, "_PATIENCE_S", 1)
     for address in ("tcp://127.0.0.1:1", "nonsense://x"):
@@ -173,7 +172,7 @@ def test_a_worker_that_ends_leaves_nothing_and_waits_for_nobody(tmp_path: Path) 
 
 
 def test_a_scheduler_without_workers_and_one_that_ends(tmp_path: Path, monkeypatch) -> None:
-    from scenario_lib.execution import on_dask
+    from scenario_lib.execution import dask_backend as on_dask
 
     monkeypatch.setattr(on_dask, "_PATIENCE_S", 1)
     with dask_scheduler(tmp_path) as (address, process):

@@ -9,11 +9,19 @@ import pytest
 from portable_tasks import SHIPPED, Altered, Plain, Reading
 
 from scenario_lib.errors import ClusterError, InvalidSettingError
-from scenario_lib.execution import errand
-from scenario_lib.execution.errand import Errand, Lacking, Outcome, Refused, run_errand
-from scenario_lib.execution.identity import difference, identity
+from scenario_lib.execution import task_bundle as errand
 from scenario_lib.execution.options import Cluster, RunOptions
-from scenario_lib.execution.parcel import pack, unpack
+from scenario_lib.execution.task_bundle import (
+    BundleMissing,
+    TaskEnvelope,
+    TaskOutcome,
+    TaskRefused,
+    difference,
+    identity,
+    pack,
+    run_envelope,
+    unpack,
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -67,20 +75,20 @@ def test_a_function_that_is_not_installed_over_there_is_refused(tmp_path: Path, 
         unpack(content, tmp_path)
 
 
-def errand_for(function: Plain, **changes: object) -> Errand:
+def errand_for(function: Plain, **changes: object) -> TaskEnvelope:
     parcel = pack(function)
-    whole = Errand(parcel.digest, parcel.content, identity(function.distributions()), RunOptions())
+    whole = TaskEnvelope(parcel.digest, parcel.content, identity(function.distributions()), RunOptions())
     return dataclasses.replace(whole, **changes)
 
 
 def test_a_worker_asks_for_the_parcel_once(reading: Reading) -> None:
     complete = errand_for(reading)
     empty = dataclasses.replace(complete, content=None)
-    assert run_errand(empty, 1) == Lacking(1)
-    first = run_errand(complete, 1)
-    assert isinstance(first, Outcome)
+    assert run_envelope(empty, 1) == BundleMissing(1)
+    first = run_envelope(complete, 1)
+    assert isinstance(first, TaskOutcome)
     assert first.result[:2] == (1, "a user's own file")
-    second = run_errand(empty, 2)
+    second = run_envelope(empty, 2)
     assert second.result[:2] == (2, "a user's own file")
     assert second.result[2] == first.result[2], "unpacked once"
 
@@ -88,25 +96,25 @@ def test_a_worker_asks_for_the_parcel_once(reading: Reading) -> None:
 def test_a_worker_keeps_the_latest_parcels_only(reading: Reading, monkeypatch) -> None:
     monkeypatch.setattr(errand, "_PARCELS_KEPT", 1)
     first = errand_for(reading)
-    folder = Path(run_errand(first, 1).result[2])
+    folder = Path(run_envelope(first, 1).result[2])
     assert folder.is_dir()
     reading.path.write_text("edited")
-    assert run_errand(errand_for(reading), 2).result[1] == "edited"
+    assert run_envelope(errand_for(reading), 2).result[1] == "edited"
     assert not folder.exists()
-    assert run_errand(dataclasses.replace(first, content=None), 3) == Lacking(3)
+    assert run_envelope(dataclasses.replace(first, content=None), 3) == BundleMissing(3)
 
 
 def test_other_versions_are_refused_by_name() -> None:
     ours = errand_for(Plain(len))
     other = {**ours.expected, "numpy": "1.0"}
-    reply = run_errand(dataclasses.replace(ours, expected=other), 1)
-    assert isinstance(reply, Refused)
+    reply = run_envelope(dataclasses.replace(ours, expected=other), 1)
+    assert isinstance(reply, TaskRefused)
     assert reply.reason.endswith(f"numpy {ours.expected['numpy']} instead of 1.0")
 
 
 def test_a_worker_that_cannot_prepare_says_why() -> None:
-    reply = run_errand(errand_for(portable_tasks.CannotPrepare(len)), 1)
-    assert isinstance(reply, Refused)
+    reply = run_envelope(errand_for(portable_tasks.CannotPrepare(len)), 1)
+    assert isinstance(reply, TaskRefused)
     assert reply.reason.endswith("cannot prepare for the tasks: FileNotFoundError: no compiler")
 
 

@@ -9,10 +9,8 @@ import sample_tasks
 from portable_tasks import Plain, Reading
 
 from scenario_lib.errors import ClusterError
-from scenario_lib.execution.cluster import require_usable
-from scenario_lib.execution.options import Cluster, RunOptions
-from scenario_lib.execution.outcomes import DIED_TWICE
-from scenario_lib.execution.tasks import run_tasks
+from scenario_lib.execution.options import DIED_TWICE, Cluster, RunOptions
+from scenario_lib.execution.tasks import require_usable, run_tasks
 
 pytest.importorskip("ray", reason="needs the extra 'ray'")
 ON_RAY = RunOptions(timeout_s=20, cluster=Cluster("ray"))

@@ -11,18 +11,18 @@ import sample_tasks
 from worker_processes import workers_of
 
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.execution.tasks import ERROR, TIMEOUT, WORKER_DIED, Failure, Outcome, RunOptions, run_tasks
+from scenario_lib.execution.tasks import ERROR, TIMEOUT, WORKER_DIED, RunOptions, TaskFailure, TaskOutcome, run_tasks
 
 both_job_counts = pytest.mark.parametrize("jobs", [1, 2])
 
 
-def outcomes_by_task(function: Callable[[Any], Any], tasks: list[Any], options: RunOptions) -> dict[Any, Outcome]:
+def outcomes_by_task(function: Callable[[Any], Any], tasks: list[Any], options: RunOptions) -> dict[Any, TaskOutcome]:
     outcomes = list(run_tasks(function, tasks, options))
     assert sorted(outcome.task for outcome in outcomes) == sorted(tasks), "each task has exactly one outcome"
     return {outcome.task: outcome for outcome in outcomes}
 
 
-def assert_only_two_failed(outcomes: dict[int, Outcome], failure: Failure) -> None:
+def assert_only_two_failed(outcomes: dict[int, TaskOutcome], failure: TaskFailure) -> None:
     assert outcomes[2].failure == failure
     assert outcomes[2].result is None
     others = {task: outcome for task, outcome in outcomes.items() if task != 2}
@@ -47,19 +47,19 @@ def test_no_tasks_no_outcomes(jobs: int) -> None:
 @both_job_counts
 def test_a_task_that_raises_is_one_failure_without_a_traceback(jobs: int) -> None:
     outcomes = outcomes_by_task(sample_tasks.raise_on_two, [1, 2, 3, 4], RunOptions(jobs=jobs))
-    assert_only_two_failed(outcomes, Failure(ERROR, "ValueError: two is not allowed"))
+    assert_only_two_failed(outcomes, TaskFailure(ERROR, "ValueError: two is not allowed"))
 
 
 @both_job_counts
 def test_a_task_that_exits_does_not_take_the_run_along(jobs: int) -> None:
     outcomes = outcomes_by_task(sample_tasks.exit_on_two, [1, 2, 3, 4], RunOptions(jobs=jobs))
-    assert_only_two_failed(outcomes, Failure(ERROR, "SystemExit: 3"))
+    assert_only_two_failed(outcomes, TaskFailure(ERROR, "SystemExit: 3"))
 
 
 @both_job_counts
 def test_an_endless_loop_ends_at_the_timeout(jobs: int) -> None:
     outcomes = outcomes_by_task(sample_tasks.loop_on_two, [1, 2, 3], RunOptions(jobs=jobs, timeout_s=0.5))
-    assert_only_two_failed(outcomes, Failure(TIMEOUT, "took longer than 0.5 s"))
+    assert_only_two_failed(outcomes, TaskFailure(TIMEOUT, "took longer than 0.5 s"))
     assert 0.5 <= outcomes[2].seconds < 5
 
 
@@ -68,7 +68,7 @@ def test_a_hang_in_native_code_ends_after_the_grace(jobs: int) -> None:
     started = time.monotonic()
     options = RunOptions(jobs=jobs, timeout_s=0.3, grace_s=0.3)
     outcomes = outcomes_by_task(sample_tasks.hang_on_two, [1, 2, 3], options)
-    assert_only_two_failed(outcomes, Failure(TIMEOUT, "took longer than 0.3 s, in native code"))
+    assert_only_two_failed(outcomes, TaskFailure(TIMEOUT, "took longer than 0.3 s, in native code"))
     assert time.monotonic() - started < 30, "the hang itself lasts 60 s"
 
 
@@ -76,7 +76,7 @@ def test_a_hang_in_native_code_ends_after_the_grace(jobs: int) -> None:
 def test_a_killed_worker_harms_its_own_task_only(jobs: int) -> None:
     outcomes = outcomes_by_task(sample_tasks.die_on_two, [0, 1, 2, 3, 4, 5], RunOptions(jobs=jobs))
     died = "its worker process ended without a result, twice; out of memory, or a crash"
-    assert_only_two_failed(outcomes, Failure(WORKER_DIED, died))
+    assert_only_two_failed(outcomes, TaskFailure(WORKER_DIED, died))
 
 
 def test_a_death_before_any_time_limit_is_not_called_a_timeout() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from scenario_lib.errors import DataFileError
-from scenario_lib.feeders.bus_coordinates import read_bus_coordinates
-from scenario_lib.feeders.catalogue import experiment_names, load_experiment
+from scenario_lib.feeders.circuit_files import read_bus_coordinates
+from scenario_lib.feeders.experiment_file import experiment_names, load_experiment
 
 
 def write(folder: Path, text: str) -> Path:

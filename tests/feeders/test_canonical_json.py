@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from scenario_lib._files import canonical_json, digest_of, file_digest, first_difference
 from scenario_lib.errors import DataFileError
-from scenario_lib.feeders.canonical import canonical_json, digest_of, file_digest, first_difference
 
 
 @pytest.mark.parametrize(

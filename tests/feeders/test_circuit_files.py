@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from scenario_lib._parsing import data_dir
 from scenario_lib.errors import DataFileError, MissingDataError
 from scenario_lib.feeders.circuit_files import circuit_digest, circuit_files
-from scenario_lib.feeders.data_files import data_dir
 
 INCLUDES = (
     "Redirect lines.dss",

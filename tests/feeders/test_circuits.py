@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 from opendssdirect.OpenDSSDirect import OpenDSSDirect
 
-from scenario_lib.feeders.data_files import data_dir
+from scenario_lib._parsing import data_dir
 
 dss = OpenDSSDirect(prefer_lists=False)
 

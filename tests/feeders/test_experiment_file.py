@@ -7,12 +7,18 @@ from pathlib import Path
 import pytest
 
 from scenario_lib.errors import DataFileError, InvalidSettingError, MissingDataError, UnknownNameError
-from scenario_lib.feeders.bus_power import PowerSeries, PVSystem, TimeVaryingLoad
-from scenario_lib.feeders.catalogue import experiment_names, load_experiment
-from scenario_lib.feeders.experiment import Experiment, OFOTuning, TrainingJob
-from scenario_lib.feeders.feeder import Limits
-from scenario_lib.feeders.models import shipped_model
-from scenario_lib.feeders.sites import DatacenterPhysics, ModelDeployment, Ramp, Site
+from scenario_lib.feeders.experiment import Experiment, OFOTuning, TrainingJob, VoltageLimits
+from scenario_lib.feeders.experiment_file import experiment_names, load_experiment
+from scenario_lib.feeders.sites import (
+    DatacenterPhysics,
+    ModelDeployment,
+    PowerSeries,
+    PVSystem,
+    Ramp,
+    Site,
+    TimeVaryingLoad,
+)
+from scenario_lib.models.specs import shipped_model
 
 Edit = Callable[[str, str], Path]
 
@@ -41,7 +47,7 @@ def test_shipped_experiment(name: str) -> None:
     assert (experiment.overlay and experiment.overlay.n_gpus) == overlay_gpus
     assert experiment.randomize_ramps_default is ramps
     assert len(experiment.feeder.zones) == zones
-    assert experiment.limits == Limits(0.95, 1.05)
+    assert experiment.limits == VoltageLimits(0.95, 1.05)
     assert experiment.datacenter == DatacenterPhysics(8, 0.95, (0.98, 1.02), 0.005, 600.0)
     assert load_experiment(Path(experiment.feeder.circuit).with_name("experiment.toml")) == experiment
     assert load_experiment(Path(name)) == experiment
@@ -109,7 +115,7 @@ randomize_ramps = false
 """
     edited_village("sensitivity_perturbation_kw = 20.0", "sensitivity_perturbation_kw = 20.0\nv_max = 1.04")
     experiment = load_experiment(edited_village("[overlay]", f"{tables}[overlay]"))
-    assert experiment.limits == Limits(0.9, 1.1)
+    assert experiment.limits == VoltageLimits(0.9, 1.1)
     assert experiment.datacenter == DatacenterPhysics(4, 0.9, (0.9, 1.1), 0.01, 300.0)
     assert experiment.randomize_ramps_default is False
     assert experiment.ofo == OFOTuning(voltage_gradient_scale=1e6, sensitivity_perturbation_kw=20.0, v_max=1.04)
@@ -135,7 +141,7 @@ def test_the_least_file(edited_village: Edit) -> None:
     experiment = load_experiment(path)
     assert (experiment.pv_systems, experiment.loads, experiment.overlay) == ((), (), None)
     assert (experiment.feeder.source_pu, experiment.feeder.initial_taps_pu, experiment.feeder.zones) == (1.0, {}, {})
-    assert experiment.limits == Limits(0.95, 1.05)
+    assert experiment.limits == VoltageLimits(0.95, 1.05)
     assert experiment.sites[0].connection_type == "wye"
     (site,) = experiment.sites
     with pytest.raises(

@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from scenario_lib._files import file_digest, open_regular, read_text
 from scenario_lib.errors import IrregularFileError, ScenarioLibError
-from scenario_lib.feeders.bus_coordinates import read_bus_coordinates
-from scenario_lib.feeders.canonical import file_digest
-from scenario_lib.feeders.circuit_files import circuit_digest
+from scenario_lib.feeders.circuit_files import circuit_digest, read_bus_coordinates
 from scenario_lib.feeders.experiment_file import read_experiment
-from scenario_lib.feeders.regular_files import open_regular, read_text
 from scenario_lib.screening.recipe_file import read_recipe_tables
 
 KINDS = ["pipe", "link to a pipe", "endless device", "silent device", "socket"]

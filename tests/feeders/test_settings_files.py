@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
+from scenario_lib._parsing import data_dir
 from scenario_lib.errors import DataFileError, InvalidSettingError, MissingDataError, ScenarioLibError
-from scenario_lib.feeders.data_files import data_dir
 from scenario_lib.feeders.experiment_file import read_experiment
-from scenario_lib.feeders.models import load_model
 from scenario_lib.learning.settings import parse_settings, read_settings_tables
+from scenario_lib.models.specs import load_model
 from scenario_lib.nightly.config import read_nightly
-from scenario_lib.screening.recipe_file import read_recipe_tables
-from scenario_lib.screening.recipe_strata import parse_strata
+from scenario_lib.screening.recipe_file import parse_strata, read_recipe_tables
 
 RECIPE = 'system = "ieee13"\n[candidates]\ncandidates = 8\n'
 TRAINING = "steps = 1000\n[ppo]\ngamma = 0.9\n"

@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from scenario_lib.feeders.catalogue import load_experiment
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.library.recipe import Recipe, recipe_from_dict
 from scenario_lib.scenario.settings import RandomizationSettings
 

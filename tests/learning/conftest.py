@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from policy_samples import UNSEEN, WritePolicy, random_policy, settings_of
 
-from scenario_lib.learning.policy_files import TrainingLibrary, whole_directory, write_policy
-from scenario_lib.learning.worlds import World
+from scenario_lib.learning.policy import TrainingLibrary, whole_directory, write_policy
+from scenario_lib.learning.ppo import TrainingEnvironments
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -22,7 +22,7 @@ def policy_on_disk(tmp_path: Path, library_path: Path, specs_dir: Path) -> Write
     """Write a random policy for ieee13 into a directory of a given name."""
 
     def write(name: str = "random", trained_on: TrainingLibrary = UNSEEN, seed: int = 0, **environment: object) -> Path:
-        world = World(library_path, specs_dir, None, settings_of(**environment))
+        world = TrainingEnvironments(library_path, specs_dir, None, settings_of(**environment))
         with whole_directory(tmp_path / name) as fresh:
             write_policy(fresh, random_policy(world, trained_on, seed))
         return tmp_path / name

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from scenario_lib.learning.actor import Actor, Layer
-from scenario_lib.learning.normalization import Normalization, RunningStatistics
-from scenario_lib.learning.policy_files import FORMAT_VERSION, PolicyCard, PolicyParts, TrainedRecord, TrainingLibrary
+from scenario_lib.learning.actor import Actor, Layer, Normalization, RunningStatistics
+from scenario_lib.learning.policy import FORMAT_VERSION, PolicyCard, PolicyParts, TrainedRecord, TrainingLibrary
+from scenario_lib.learning.ppo import TrainingEnvironments, environment_facts
 from scenario_lib.learning.settings import TrainingSettings, parse_settings
-from scenario_lib.learning.worlds import World, world_facts
 
 UNSEEN = TrainingLibrary("0" * 64, (TrainedRecord(999, "another", "1" * 64),))
 WritePolicy = Callable[..., Path]
@@ -19,9 +18,9 @@ def settings_of(**environment: object) -> TrainingSettings:
     return parse_settings({"environment": environment}, "test")
 
 
-def random_policy(world: World, trained_on: TrainingLibrary = UNSEEN, seed: int = 0) -> PolicyParts:
+def random_policy(world: TrainingEnvironments, trained_on: TrainingLibrary = UNSEEN, seed: int = 0) -> PolicyParts:
     """A policy of random weights, which moves batches up and down."""
-    facts = world_facts(world)
+    facts = environment_facts(world)
     rng = np.random.default_rng(seed)
     slots = facts.observation_config.obs_dim
     coupled = world.settings.environment.action == "coupled"

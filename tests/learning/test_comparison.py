@@ -7,8 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scenario_lib.errors import MissingDataError
-from scenario_lib.learning.comparison import Comparison, ScenarioFigures, write_comparison
-from scenario_lib.learning.figures import Figures
+from scenario_lib.learning.comparison import Comparison, Figures, ScenarioFigures, write_comparison
 
 FIGURES = Figures(10.0, 100.0, 0.93, 1.02, 5e6, 0.5, 0.06, 0.7, 3500.0, 4)
 

@@ -8,20 +8,17 @@ from library_samples import write_sample
 from policy_samples import random_policy, settings_of
 
 from scenario_lib.errors import PolicyError
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.learning.compiled_rollout import run_trained
-from scenario_lib.learning.evaluation import EvaluationOptions, evaluate
-from scenario_lib.learning.policy import TrainedPolicy
-from scenario_lib.learning.policy_files import whole_directory, write_policy
-from scenario_lib.learning.team import PolicyTeam
-from scenario_lib.learning.worlds import World
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.learning.evaluation import EvaluationOptions, PolicyTeam, evaluate, run_trained
+from scenario_lib.learning.policy import TrainedPolicy, whole_directory, write_policy
+from scenario_lib.learning.ppo import TrainingEnvironments
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.library.recipe import DataDigests, Recipe
+from scenario_lib.models.power_traces import training_trace_recipe
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import Engine
 from scenario_lib.simulation.rollout import Rollout, run_rollout
-from scenario_lib.simulation.training_trace import training_trace_recipe
 
 N_STEPS = 60
 
@@ -41,7 +38,10 @@ def site_policies(tmp_path_factory: pytest.TempPathFactory, two_sites: Path, spe
     folder = tmp_path_factory.mktemp("policies")
     for seed, site in enumerate(("upstream", "downstream"), start=1):
         with whole_directory(folder / site) as fresh:
-            write_policy(fresh, random_policy(World(two_sites, specs_dir, None, settings_of(site=site)), seed=seed))
+            write_policy(
+                fresh,
+                random_policy(TrainingEnvironments(two_sites, specs_dir, None, settings_of(site=site)), seed=seed),
+            )
     return folder / "upstream", folder / "downstream"
 
 
@@ -65,7 +65,7 @@ def assert_alike(found: Rollout, wanted: Rollout) -> None:
 
 
 def test_a_policy_does_the_same_on_both_engines(library_path: Path, specs_dir: Path, tmp_path: Path) -> None:
-    write_policy(tmp_path, random_policy(World(library_path, specs_dir, None, settings_of()), seed=10))
+    write_policy(tmp_path, random_policy(TrainingEnvironments(library_path, specs_dir, None, settings_of()), seed=10))
     found, wanted = on_both(TrainedPolicy.load(tmp_path), library_path, specs_dir)
     assert_alike(found, wanted)
     assert len(np.unique(found.batch_sizes, axis=0)) >= 3
@@ -103,6 +103,6 @@ def test_what_is_no_team_is_refused(
     upstream = TrainedPolicy.load(site_policies[0])
     with pytest.raises(PolicyError, match="both set batch sizes at site upstream; expected sites of its own"):
         PolicyTeam((upstream, upstream))
-    write_policy(tmp_path, random_policy(World(library_path, specs_dir, None, settings_of())))
+    write_policy(tmp_path, random_policy(TrainingEnvironments(library_path, specs_dir, None, settings_of())))
     with pytest.raises(PolicyError, match="for ieee13, ieee34; expected one feeder"):
         PolicyTeam((upstream, TrainedPolicy.load(tmp_path)))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from scenario_lib.errors import TrainingError
-from scenario_lib.learning.episodes import EpisodeTally, read_episodes, write_episodes
+from scenario_lib.learning.run_folder import EpisodeTally, read_episodes, write_episodes
 
 STEP = {"voltage": -3.0, "throughput": 0.5, "latency": 0.0, "switch": -0.25, "safe": 0.0, "ofo_baseline": 1.0}
 

@@ -10,9 +10,9 @@ from scenario_lib.errors import InvalidSettingError, PolicyError, SharedSeedsErr
 from scenario_lib.execution.tasks import RunOptions
 from scenario_lib.learning.comparison import write_comparison
 from scenario_lib.learning.evaluation import EvaluationOptions, evaluate
-from scenario_lib.learning.policy_files import TrainingLibrary
+from scenario_lib.learning.policy import TrainingLibrary
 from scenario_lib.learning.training import training_library
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.simulation.engines import Engine
 
 
@@ -64,7 +64,7 @@ def test_two_controls_of_one_name_are_refused(policy_on_disk: WritePolicy, libra
 
 
 def test_a_policy_of_another_feeder_is_refused(policy_on_disk: WritePolicy, library_path: Path) -> None:
-    from scenario_lib.learning.policy_files import CARD
+    from scenario_lib.learning.policy import CARD
 
     folder = policy_on_disk()
     card = folder / CARD

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.learning.figures import figures_of
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.learning.comparison import figures_of
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.rollout import Rollout
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.learning.normalization import Normalization, RunningStatistics
+from scenario_lib.learning.actor import Normalization, RunningStatistics
 
 
 def test_observations_are_centred_scaled_and_clipped() -> None:

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from policy_samples import WritePolicy, random_policy, settings_of
 
-from scenario_lib.env.making import make_batch_size_env
+from scenario_lib._files import file_digest
+from scenario_lib.env.factories import make_batch_size_env
 from scenario_lib.errors import InvalidSettingError, PolicyError
-from scenario_lib.feeders.canonical import file_digest
-from scenario_lib.feeders.catalogue import load_experiment
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.learning.policy import PolicyController, TrainedPolicy
-from scenario_lib.learning.worlds import World
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.learning.ppo import TrainingEnvironments
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.rollout import run_rollout
@@ -23,7 +23,7 @@ from scenario_lib.simulation.rollout import run_rollout
 
 def test_what_is_read_is_what_was_written(policy_on_disk: WritePolicy, library_path: Path, specs_dir: Path) -> None:
     policy = TrainedPolicy.load(policy_on_disk("mine"))
-    parts = random_policy(World(library_path, specs_dir, None, settings_of()))
+    parts = random_policy(TrainingEnvironments(library_path, specs_dir, None, settings_of()))
     assert (policy.name, policy.actor, policy.normalization) == ("mine", parts.actor, parts.normalization)
     assert policy.card.observation_config == parts.card.observation_config
     assert policy.card.settings == parts.card.settings
@@ -36,8 +36,8 @@ def test_what_is_read_is_what_was_written(policy_on_disk: WritePolicy, library_p
 def test_zones_keep_the_order_in_which_they_are_observed(tmp_path: Path, library_path: Path) -> None:
     from dataclasses import replace
 
-    from scenario_lib.env.making import observation_config
-    from scenario_lib.learning.policy_files import CARD, read_card, write_policy
+    from scenario_lib.env.factories import observation_config
+    from scenario_lib.learning.policy import CARD, read_card, write_policy
 
     experiment = load_experiment("ieee123")
     config = observation_config(experiment, (), "per-zone-summary", experiment.sites)
@@ -46,7 +46,7 @@ def test_zones_keep_the_order_in_which_they_are_observed(tmp_path: Path, library
         zone: (config.zone_summary or {})[zone] for zone in sorted(config.zone_summary or {}, reverse=True)
     }
     config = replace(config, zone_summary=reversed_zones)
-    parts = random_policy(World(library_path, None, None, settings_of()))
+    parts = random_policy(TrainingEnvironments(library_path, None, None, settings_of()))
     sites = {site.name: tuple(model.label for model in site.models) for site in experiment.sites}
     write_policy(tmp_path, replace(parts, card=replace(parts.card, observation_config=config, sites=sites)))
     read = read_card(tmp_path)

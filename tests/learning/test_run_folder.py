@@ -8,15 +8,14 @@ import pytest
 from policy_samples import UNSEEN, random_policy, settings_of
 
 from scenario_lib.errors import IrregularFileError, TrainingError
-from scenario_lib.learning.policy import TrainedPolicy
-from scenario_lib.learning.policy_files import PolicyParts
+from scenario_lib.learning.policy import PolicyParts, TrainedPolicy
+from scenario_lib.learning.ppo import TrainingEnvironments
 from scenario_lib.learning.run_folder import RunFolder, require_same_run
-from scenario_lib.learning.worlds import World
 
 
 @pytest.fixture
 def parts(library_path: Path, specs_dir: Path) -> PolicyParts:
-    return random_policy(World(library_path, specs_dir, None, settings_of()))
+    return random_policy(TrainingEnvironments(library_path, specs_dir, None, settings_of()))
 
 
 def at(parts: PolicyParts, steps: int) -> PolicyParts:

@@ -13,17 +13,18 @@ import pyarrow.parquet as pq
 import pytest
 from library_samples import write_sample
 
-from scenario_lib.env.making_vector import make_batch_size_vector_env
+from scenario_lib._files import file_digest
+from scenario_lib.env.factories import make_batch_size_vector_env
 from scenario_lib.errors import DataFileError, InvalidSettingError, PolicyError, TrainingError
-from scenario_lib.feeders.canonical import file_digest
-from scenario_lib.feeders.catalogue import load_experiment
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.learning.policy import TrainedPolicy
+from scenario_lib.learning.ppo import TrainingEnvironments, make_vector_env
+from scenario_lib.learning.run_folder import TrainingProgress
 from scenario_lib.learning.settings import TrainingSettings, parse_settings
-from scenario_lib.learning.training import TrainingProgress, TrainingRun, train
-from scenario_lib.learning.worlds import World, make_vector_env
+from scenario_lib.learning.training import TrainingRun, train
 from scenario_lib.library.recipe import DataDigests, Recipe
+from scenario_lib.models.power_traces import training_trace_recipe
 from scenario_lib.scenario.settings import RandomizationSettings
-from scenario_lib.simulation.training_trace import training_trace_recipe
 
 pytest.importorskip("stable_baselines3", reason="needs the extra: pip install 'scenario-lib[train]'")
 
@@ -40,7 +41,7 @@ def settings(**changes: object) -> TrainingSettings:
     return replace(parse_settings(SHORT, "test"), **changes)  # type: ignore[arg-type]
 
 
-def short_episodes(world: World, seed: int) -> object:
+def short_episodes(world: TrainingEnvironments, seed: int) -> object:
     """Environments whose episodes have 19 steps."""
     from scenario_lib.env.sb3 import BatchSizeVecEnv
 
@@ -207,7 +208,7 @@ def test_the_same_seed_learns_the_same_and_so_does_its_resumption(
 
 def test_environments_play_different_scenarios_in_this_process(library_path: Path, specs_dir: Path) -> None:
     three = settings(envs=3, ppo=replace(settings().ppo, n_steps=16))
-    environments = make_vector_env(World(library_path, specs_dir, None, three), seed=0)
+    environments = make_vector_env(TrainingEnvironments(library_path, specs_dir, None, three), seed=0)
     environments.reset()
     assert sorted(info["scenario"] for info in environments.reset_infos) == [7, 2007, 6007]
     environments.close()
@@ -217,7 +218,9 @@ def test_one_environment_plays_on_the_reference_engine(library_path: Path, specs
     tables = {**SHORT, "environment": {"truncate_episode": False, "engine": "reference"}}
     played = []
     for chosen in (tables, SHORT):
-        environments = make_vector_env(World(library_path, specs_dir, None, parse_settings(chosen, "test")), seed=3)
+        environments = make_vector_env(
+            TrainingEnvironments(library_path, specs_dir, None, parse_settings(chosen, "test")), seed=3
+        )
         observations = [environments.reset()]
         for _ in range(3):
             observation, _, _, infos = environments.step(np.full((1, 5), 2))

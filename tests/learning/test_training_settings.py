@@ -5,9 +5,9 @@ from dataclasses import asdict
 
 import pytest
 
+from scenario_lib._parsing import data_dir
 from scenario_lib.env.reward import RewardConfig
 from scenario_lib.errors import DataFileError, InvalidSettingError
-from scenario_lib.feeders.data_files import data_dir
 from scenario_lib.learning.settings import (
     PPOSettings,
     TrainingSettings,

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from library_samples import SCREENING, sample_record, sample_row, sample_traces
 
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.library.files import DIGESTED
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.library.layout import DIGESTED
+from scenario_lib.library.npz_store import trace_digest
 from scenario_lib.library.recipe import DataDigests, Recipe
 from scenario_lib.library.record import violation_kind
-from scenario_lib.library.traces import trace_digest
 from scenario_lib.library.writer import NewLibrary, NewRecord, write_library
+from scenario_lib.models.power_traces import training_trace_recipe
 from scenario_lib.scenario.settings import RandomizationSettings, Range
-from scenario_lib.simulation.training_trace import training_trace_recipe
 
 _trace = training_trace_recipe()
 _DATA = DataDigests("circuit digest", "models digest", _trace.digest, _trace.params)

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from library_samples import write_sample
 
-from scenario_lib.feeders.catalogue import load_experiment
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.library.recipe import DataDigests, Recipe
+from scenario_lib.models.power_traces import training_trace_recipe
 from scenario_lib.scenario.settings import RandomizationSettings
-from scenario_lib.simulation.training_trace import training_trace_recipe
 
 SAMPLE_SEEDS = [7, 1007, 2007]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scenario_lib.errors import InvalidSettingError, LibraryError, UnknownNameError
-from scenario_lib.library.config import config_of, recipe_from_config
+from scenario_lib.library.metadata import config_of, recipe_from_config
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.scenario.settings import RandomizationSettings, Range
 

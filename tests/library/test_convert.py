@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 from library_samples import edit_metadata, fix_digests, sample_traces, write_sample
 
+from scenario_lib._files import file_digest
 from scenario_lib.errors import BuildRefusedError, InvalidSettingError, LibraryError
-from scenario_lib.feeders.canonical import file_digest
-from scenario_lib.library import to_contract
+from scenario_lib.library import convert as to_contract
 from scenario_lib.library.convert import convert_library
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.library import ScenarioLibrary
+from scenario_lib.library.npz_store import TraceArchiveDigest, write_traces
 from scenario_lib.library.recipe import Recipe
-from scenario_lib.library.trace_archive import TraceArchiveDigest
-from scenario_lib.library.traces import write_traces
 from scenario_lib.scenario.settings import RandomizationSettings
 
 
@@ -47,7 +46,7 @@ def test_equal_libraries_are_equal_sharded(library_path: Path, tmp_path: Path) -
 
 
 def test_several_recipes_over_several_shards(recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenario_lib.library.to_shards.RECORDS_PER_SHARD", 4)
+    monkeypatch.setattr("scenario_lib.library.convert.RECORDS_PER_SHARD", 4)
     other = replace(recipe, settings=RandomizationSettings(ramp_up_prob=0.3))
     seeds = list(range(7, 5007, 1000))
     contract = write_sample(tmp_path / "contract", [(recipe, seeds), (other, seeds)])
@@ -78,7 +77,7 @@ def test_odd_penalties_come_back_bit_for_bit(library_path: Path, tmp_path: Path)
     write_traces(library_path / "traces.npz", pairs)
 
     def adopt(metadata: dict) -> None:
-        from scenario_lib.library.traces import trace_digest
+        from scenario_lib.library.npz_store import trace_digest
 
         for proof, (baseline, ofo) in zip(metadata["proofs"], pairs, strict=True):
             proof |= {"baseline_digest": trace_digest(baseline), "ofo_digest": trace_digest(ofo)}
@@ -93,7 +92,7 @@ def test_odd_penalties_come_back_bit_for_bit(library_path: Path, tmp_path: Path)
 
 def rewrite(library: Path, edit) -> None:
     """Edit metadata, written as the library writes them."""
-    from scenario_lib.library.files import write_json
+    from scenario_lib._files import write_json
 
     metadata = json.loads((library / "metadata.json").read_text())
     edit(metadata)
@@ -138,7 +137,7 @@ def test_traces_in_another_archive_are_refused(library_path: Path, tmp_path: Pat
 
 
 def test_a_trace_that_a_shard_cannot_hold_is_refused(library_path: Path, tmp_path: Path) -> None:
-    from scenario_lib.library.traces import trace_digest
+    from scenario_lib.library.npz_store import trace_digest
 
     pairs = [(np.ones(2**16 + 1), np.ones(3600))] * 3
     write_traces(library_path / "traces.npz", pairs)

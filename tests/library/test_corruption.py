@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from library_samples import fix_digests, sample_traces, write_sample
 
 from scenario_lib.errors import LibraryError, ScenarioLibError
-from scenario_lib.library.files import CANDIDATES, DIGESTED, DIGESTS, METADATA, RESOLVED, TRACES
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.layout import CANDIDATES, DIGESTED, DIGESTS, METADATA, RESOLVED, TRACES
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.scenario.randomize import randomize_scenario
-from scenario_lib.screening.findings import Grade
-from scenario_lib.screening.validate import ReplayOptions, validate_library
+from scenario_lib.validation.findings import Grade
+from scenario_lib.validation.validate import ReplayOptions, validate_library
 
 SEEDS = [7, 1007]
 CASES = int(os.environ.get("SCENARIO_LIB_CORRUPTIONS", "20"))

@@ -7,11 +7,11 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenario_lib.library.deal import Group, deal, linked
+from scenario_lib.library.split import SplitGroup, linked, share_out
 
 SHARES = {"train": Fraction(8, 10), "validation": Fraction(1, 10), "test": Fraction(1, 10)}
 
-single = st.builds(Group, st.integers(0, 10**6), st.sampled_from(["a", "b", "c"]), st.just(1))
+single = st.builds(SplitGroup, st.integers(0, 10**6), st.sampled_from(["a", "b", "c"]), st.just(1))
 groups = st.lists(single, max_size=120, unique_by=lambda group: group.name)
 
 
@@ -23,17 +23,17 @@ def shares(draw: st.DrawFn) -> dict[str, Fraction]:
 
 @given(groups, shares(), st.integers(0, 5), st.randoms(use_true_random=False))
 def test_the_order_of_groups_never_matters(groups, shares, seed, shuffler: random.Random) -> None:
-    dealt = deal(groups, shares, seed)
+    dealt = share_out(groups, shares, seed)
     shuffled = list(groups)
     shuffler.shuffle(shuffled)
-    assert deal(shuffled, shares, seed) == dealt
+    assert share_out(shuffled, shares, seed) == dealt
     assert dealt.keys() == {group.name for group in groups}
     assert set(dealt.values()) <= shares.keys()
 
 
 @given(groups, shares(), st.integers(0, 5))
 def test_the_whole_and_every_stratum_are_near_their_shares(groups, shares, seed) -> None:
-    dealt = deal(groups, shares, seed)
+    dealt = share_out(groups, shares, seed)
     whole = Counter(dealt.values())
     for part, share in shares.items():
         assert whole[part] < share * len(groups) + 1
@@ -48,19 +48,19 @@ def test_the_whole_and_every_stratum_are_near_their_shares(groups, shares, seed)
 def test_whole_numbers_are_met_exactly(sizes, seed) -> None:
     total = sum(sizes)
     shares = {f"part{index}": Fraction(size, total) for index, size in enumerate(sizes)}
-    dealt = deal([Group(name, "a", 1) for name in range(total)], shares, seed)
+    dealt = share_out([SplitGroup(name, "a", 1) for name in range(total)], shares, seed)
     assert [Counter(dealt.values())[part] for part in shares] == sizes
 
 
 def test_another_seed_deals_otherwise() -> None:
-    groups = [Group(name, "a", 1) for name in range(50)]
-    assert deal(groups, SHARES, 0) != deal(groups, SHARES, 1)
-    assert Counter(deal(groups, SHARES, 1).values()) == {"train": 40, "validation": 5, "test": 5}
+    groups = [SplitGroup(name, "a", 1) for name in range(50)]
+    assert share_out(groups, SHARES, 0) != share_out(groups, SHARES, 1)
+    assert Counter(share_out(groups, SHARES, 1).values()) == {"train": 40, "validation": 5, "test": 5}
 
 
 def test_a_large_group_counts_for_its_records() -> None:
-    groups = [Group(0, "a", 8), *(Group(name, "b", 1) for name in range(1, 9))]
-    dealt = deal(groups, {"one": Fraction(1, 2), "other": Fraction(1, 2)}, 0)
+    groups = [SplitGroup(0, "a", 8), *(SplitGroup(name, "b", 1) for name in range(1, 9))]
+    dealt = share_out(groups, {"one": Fraction(1, 2), "other": Fraction(1, 2)}, 0)
     assert {dealt[0]} != {dealt[name] for name in range(1, 9)}
     assert len({dealt[name] for name in range(1, 9)}) == 1
 

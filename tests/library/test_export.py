@@ -9,10 +9,9 @@ import pytest
 from combined_samples import PLAIN, SUNNY, content, seeds_between, write_combined
 
 from scenario_lib.errors import UnknownNameError
-from scenario_lib.library.config import recipe_from_config
-from scenario_lib.library.export import export_recipe
-from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.library.merge import merge_libraries
+from scenario_lib.library.combine import export_recipe, merge_libraries
+from scenario_lib.library.library import ScenarioLibrary
+from scenario_lib.library.metadata import recipe_from_config
 from scenario_lib.library.record import CONTRACT_FIELDS, RecordFields
 
 

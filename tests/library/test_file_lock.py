@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scenario_lib.library.file_lock import exclusive
+from scenario_lib._files import exclusive
 
 
 def test_the_file_is_gone_when_it_is_done(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from library_samples import edit_metadata, fix_digests
 
 from scenario_lib.errors import LibraryError, ScenarioLibError
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.library import ScenarioLibrary
 
 Edit = Callable[[dict[str, Any]], Any]
 

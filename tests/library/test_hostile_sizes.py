@@ -13,7 +13,7 @@ import pytest
 from library_samples import edit_metadata, fix_digests
 
 from scenario_lib.errors import LibraryError
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.library import ScenarioLibrary
 
 Edit = Callable[[dict[str, Any]], Any]
 
@@ -56,8 +56,8 @@ _USE = """
 import resource, sys
 from pathlib import Path
 from scenario_lib.errors import ScenarioLibError
-from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.screening.validate import ReplayOptions, validate_library
+from scenario_lib.library.library import ScenarioLibrary
+from scenario_lib.validation.validate import ReplayOptions, validate_library
 
 validate_library(Path(sys.argv[1]), ReplayOptions())
 resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))

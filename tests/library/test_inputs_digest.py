@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.feeders.experiment import OFOTuning, TrainingJob
-from scenario_lib.feeders.feeder import Limits
-from scenario_lib.library.inputs import inputs_digest
-from scenario_lib.library.recipe import DataDigests, Recipe
+from scenario_lib.feeders.experiment import OFOTuning, TrainingJob, VoltageLimits
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.library.recipe import DataDigests, Recipe, inputs_digest
 from scenario_lib.scenario.settings import RandomizationSettings, Range
 
 DATA = DataDigests("c", "m", "t", {"seed": 0})
@@ -40,7 +38,7 @@ READ: dict[str, Callable[[], str]] = {
     "source": lambda: of(with_feeder(source_pu=1.01)),
     "taps": lambda: of(with_feeder(initial_taps_pu={"reg1": 1.05})),
     "excluded buses": lambda: of(with_feeder(exclude_buses=())),
-    "limits": lambda: of(with_experiment(limits=Limits(0.94, 1.06))),
+    "limits": lambda: of(with_experiment(limits=VoltageLimits(0.94, 1.06))),
     "OFO": lambda: of(with_experiment(ofo=OFOTuning(w_switch=2.0))),
     "physics": lambda: of(with_experiment(datacenter=replace(RECIPE.experiment.datacenter, power_factor=0.9))),
     "models": lambda: of(with_experiment(models=RECIPE.experiment.models[::-1])),

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 from combined_samples import FIXED, PLAIN, SAME_DRAWS, SUNNY, seeds_between, write_combined
 
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.library.leaks import find_leaks
-from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.library.parameters import parameters, standardised
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.library.leaks import find_leaks, parameters, standardised
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 

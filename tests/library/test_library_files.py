@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from scenario_lib._files import read_json, replacing, write_json
 from scenario_lib.errors import DataFileError, LibraryError
-from scenario_lib.library.files import read_json, replacing, write_json
 
 
 def test_a_file_is_replaced_only_when_the_block_ends_well(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from library_samples import edit_metadata, fix_digests, sample_traces, write_sam
 from openg2g.datacenter.workloads.training import TrainingTrace, TrainingTraceParams
 
 from scenario_lib.errors import InvalidSettingError, LibraryError, ReplayError, UnknownNameError
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.library.recipe import Recipe
-from scenario_lib.scenario.canonical import resolve, scenario_from_resolved
+from scenario_lib.scenario.model import resolve, scenario_from_resolved
 from scenario_lib.scenario.randomize import randomize_scenario
 
 
@@ -114,7 +114,7 @@ def test_the_current_directory_does_not_matter(library_path: Path, monkeypatch: 
 
 def test_opening_loads_neither_opendss_nor_torch_nor_matplotlib(library_path: Path) -> None:
     code = (
-        "import sys; from scenario_lib.library.loader import ScenarioLibrary\n"
+        "import sys; from scenario_lib.library.library import ScenarioLibrary\n"
         f"library = ScenarioLibrary({str(library_path)!r}); assert 'pandas' not in sys.modules\n"
         "library.materialize(library[0])\n"
         "print(sorted({'opendssdirect', 'dss', 'torch', 'matplotlib'} & set(sys.modules)))"

@@ -9,9 +9,9 @@ from combined_samples import FIXED, PLAIN, SAME_DRAWS, SUNNY, content, seeds_bet
 from library_samples import SCREENING, edit_metadata, fix_digests
 
 from scenario_lib.errors import BuildRefusedError, InvalidSettingError, LibraryError, ReplayError
-from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.library.merge import merge_libraries
-from scenario_lib.library.strata import Stratum
+from scenario_lib.library.combine import merge_libraries
+from scenario_lib.library.library import ScenarioLibrary
+from scenario_lib.library.recipe import Stratum
 
 OPENG2G = Path(__file__).parents[1] / "data" / "openg2g_library_ieee13"
 

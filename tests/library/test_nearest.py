@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenario_lib.library import nearest as module
-from scenario_lib.library.nearest import nearest, nearest_among
+from scenario_lib.library import leaks as module
+from scenario_lib.library.leaks import nearest, nearest_among
 
 
 @given(st.integers(0, 2**32), st.integers(1, 40), st.integers(1, 40), st.integers(1, 6), st.integers(1, 9))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from library_samples import write_sample
 
+from scenario_lib._html_table import html_table
 from scenario_lib.errors import LibraryError
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.html_table import html_table
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.scenario.settings import RandomizationSettings
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from scenario_lib.errors import LibraryError, ReplayError, ScenarioLibError, UnknownNameError
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.library import ScenarioLibrary
 
 DATA = Path(__file__).parents[1] / "data"
 

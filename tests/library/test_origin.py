@@ -5,9 +5,8 @@ from pathlib import Path
 
 from combined_samples import PLAIN, write_combined
 
-from scenario_lib.library.export import export_recipe
-from scenario_lib.library.merge import merge_libraries
-from scenario_lib.library.origin import built_on, built_on_all
+from scenario_lib.library.combine import export_recipe, merge_libraries
+from scenario_lib.library.provenance import built_on, built_on_all
 
 ONE = {"host": "one", "python": "3.12", "cpu_features": ["AVX2", "SSE"], "blas": ["openblas Haswell"]}
 OTHER = {"host": "other", "python": "3.12", "cpu_features": ["AVX512", "SSE"], "blas": ["openblas Haswell"]}

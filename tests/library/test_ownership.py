@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 
 from scenario_lib.errors import BuildRefusedError
+from scenario_lib.library.combine import export_recipe, merge_libraries
 from scenario_lib.library.convert import convert_library
-from scenario_lib.library.export import export_recipe
-from scenario_lib.library.merge import merge_libraries
-from scenario_lib.library.ownership import require_leftover, require_outside_libraries, require_replaceable
-from scenario_lib.library.parts import Parts
-from scenario_lib.library.place import claimed, require_place
-from scenario_lib.library.split import split_library
+from scenario_lib.library.place import (
+    claimed,
+    require_leftover,
+    require_outside_libraries,
+    require_place,
+    require_replaceable,
+)
+from scenario_lib.library.split import Parts, split_library
 
 PARTS = Parts({"train": Fraction(1, 2), "test": Fraction(1, 2)}, are_counts=False)
 WRITERS: dict[str, Callable[[Path, Path], object]] = {
@@ -177,7 +180,7 @@ def test_what_is_in_the_way_of_work_in_progress_is_not_removed(tmp_path: Path, k
 
 def test_files_that_come_while_a_library_is_written_are_kept(library_path: Path, tmp_path: Path, monkeypatch) -> None:
     out = Path(shutil.copytree(library_path, tmp_path / "out"))
-    monkeypatch.setattr("scenario_lib.library.publish.sync_directory", lambda _: write(out / "thesis.txt"))
+    monkeypatch.setattr("scenario_lib.library.place.sync_directory", lambda _: write(out / "thesis.txt"))
     with pytest.raises(BuildRefusedError, match=r"thesis\.txt"):
         export_recipe(library_path, None, out, overwrite=True)
     assert (out / "thesis.txt").read_text() == "mine"

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from scenario_lib.errors import ScenarioLibError
+from scenario_lib.library.combine import merge_libraries
 from scenario_lib.library.convert import convert_library
-from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.library.merge import merge_libraries
-from scenario_lib.screening.replay import ReplayOptions
-from scenario_lib.screening.validate import validate_library
+from scenario_lib.library.library import ScenarioLibrary
+from scenario_lib.validation.replay import ReplayOptions
+from scenario_lib.validation.validate import validate_library
 
 CONTRACT = ("metadata.json", "digests.json", "traces.npz", "candidates.parquet", "resolved.parquet")
 SHARDED = ("metadata.json", "digests.json", "records.arrow", "candidates.parquet", "shard-00000.arrow")

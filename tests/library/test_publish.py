@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from scenario_lib.library import publish as module
-from scenario_lib.library.files import DIGESTS, METADATA
-from scenario_lib.library.publish import publish
+from scenario_lib.library import place as module
+from scenario_lib.library.layout import DIGESTS, METADATA
+from scenario_lib.library.place import publish
 
 OURS = '{"format_version": 2, "sha256": {"metadata.json": ""}}'
 

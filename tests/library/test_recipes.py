@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from scenario_lib._files import canonical_json
 from scenario_lib.errors import DataFileError, InvalidSettingError
-from scenario_lib.feeders.canonical import canonical_json
 from scenario_lib.library.recipe import Recipe, recipe_from_dict
 from scenario_lib.scenario.settings import RandomizationSettings
 

@@ -6,7 +6,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.library.record import CONTRACT_FIELDS, RecordFields, ScenarioRecord, violation_kind
 
 # The fields that openg2g's example reads and writes, in its order.

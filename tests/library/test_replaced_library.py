@@ -13,10 +13,10 @@ import pytest
 from library_samples import sample_traces, write_sample
 
 from scenario_lib.errors import LibraryError
-from scenario_lib.library import contents
+from scenario_lib.library import metadata as contents
 from scenario_lib.library.convert import convert_library
-from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.library.publish import publish
+from scenario_lib.library.library import ScenarioLibrary
+from scenario_lib.library.place import publish
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.scenario.settings import RandomizationSettings, Range
 
@@ -102,7 +102,7 @@ def test_a_library_that_is_replaced_between_its_two_files_is_read_again(
 
 def test_a_library_that_never_rests_is_one_line(two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     count = iter(range(100))
-    monkeypatch.setattr(contents, "identity", lambda path: (next(count),))
+    monkeypatch.setattr(contents, "file_identity", lambda path: (next(count),))
     with pytest.raises(LibraryError, match=r"/a: is replaced faster than it can be read"):
         ScenarioLibrary(two[0])
 

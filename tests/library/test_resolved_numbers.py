@@ -12,16 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 from library_samples import edit_metadata, fix_digests, write_sample
 
+from scenario_lib._files import canonical_json, digest_of
 from scenario_lib.errors import LibraryError, ReplayError
-from scenario_lib.feeders.canonical import canonical_json, digest_of
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.library.candidates import read_table, write_table
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.library.recipe import Recipe
-from scenario_lib.library.tables import read_table, write_table
-from scenario_lib.library.view import LibraryView
+from scenario_lib.library.views import LibraryView
 from scenario_lib.scenario.canary import moved_draws
-from scenario_lib.scenario.canonical import resolve, scenario_digest
-from scenario_lib.scenario.model import Scenario
+from scenario_lib.scenario.model import Scenario, resolve, scenario_digest
 from scenario_lib.scenario.settings import RandomizationSettings
 
 # Everything that can be drawn is: ramps up and down, overlays, shifts, warps, sampled shapes, clouds and noise.

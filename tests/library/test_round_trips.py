@@ -6,9 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenario_lib.feeders.canonical import canonical_json
-from scenario_lib.library.files import parse_json, read_json, write_json
-from scenario_lib.library.traces import TraceFile, trace_digest, write_traces
+from scenario_lib._files import canonical_json, parse_json, read_json, write_json
+from scenario_lib.library.npz_store import TraceFile, trace_digest, write_traces
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 PLAIN = st.recursive(

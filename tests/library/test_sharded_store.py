@@ -14,15 +14,15 @@ import pyarrow as pa
 import pytest
 from library_samples import edit_metadata, fix_digests, write_sample
 
+from scenario_lib.analysis.info import library_info
 from scenario_lib.errors import LibraryError, ReplayError, ScenarioLibError, UnknownNameError
+from scenario_lib.library.arrow_store import RECORDS_SCHEMA, StoredRecords
 from scenario_lib.library.convert import convert_library
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.library.recipe import Recipe
-from scenario_lib.library.stored_records import RECORDS_SCHEMA, StoredRecords
-from scenario_lib.library.view import LibraryView, RecordFilter
-from scenario_lib.screening.library_info import library_info
-from scenario_lib.screening.replay import ReplayOptions
-from scenario_lib.screening.validate import Grade, validate_library
+from scenario_lib.library.views import LibraryView, RecordFilter
+from scenario_lib.validation.replay import ReplayOptions
+from scenario_lib.validation.validate import Grade, validate_library
 
 SHARD = "shard-00000.arrow"
 
@@ -38,7 +38,7 @@ def stores(recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> tuple[Sc
     folder = tmp_path_factory.mktemp("stores")
     contract = write_sample(folder / "contract", [(recipe, [1000 * i + 7 for i in range(200)])])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scenario_lib.library.to_shards.RECORDS_PER_SHARD", 64)
+        patch.setattr("scenario_lib.library.convert.RECORDS_PER_SHARD", 64)
         sharded = convert_library(contract, "sharded", folder / "sharded").target
     return ScenarioLibrary(contract), ScenarioLibrary(sharded)
 
@@ -260,7 +260,7 @@ def test_bytes_changed_with_their_digests_never_crash(sharded_path: Path) -> Non
         "from pathlib import Path\n"
         "from library_samples import fix_digests\n"
         "from scenario_lib.errors import ScenarioLibError\n"
-        "from scenario_lib.library.loader import ScenarioLibrary\n"
+        "from scenario_lib.library.library import ScenarioLibrary\n"
         "library, rng, refused = Path(sys.argv[1]), random.Random(0), 0\n"
         "for name, last, step in (('records.arrow', 2000, 29), ('shard-00000.arrow', 2000, 29)):\n"
         "    path = library / name\n"
@@ -291,7 +291,7 @@ def test_bytes_changed_with_their_digests_never_crash(sharded_path: Path) -> Non
 
 def rewritten(path: Path, change: Callable[[dict], object]) -> None:
     """Write the rows of `records.arrow` again, changed, with their digest corrected."""
-    from scenario_lib.library.arrow_file import map_file, parse_batch, write_batch
+    from scenario_lib.library.shards import map_file, parse_batch, write_batch
 
     batch = parse_batch(map_file(path / "records.arrow"), RECORDS_SCHEMA, "test")
     rows = batch.to_pylist()

@@ -8,9 +8,8 @@ import pytest
 from combined_samples import FIXED, PLAIN, SUNNY, content, kind_at, seeds_between, write_combined
 
 from scenario_lib.errors import BuildRefusedError, InvalidSettingError, LibraryError
-from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.library.parts import Parts, parse_parts
-from scenario_lib.library.split import content_digest, split_library
+from scenario_lib.library.library import ScenarioLibrary
+from scenario_lib.library.split import Parts, content_digest, parse_parts, split_library
 
 THREE = parse_parts("train=0.6,validation=0.2,test=0.2")
 

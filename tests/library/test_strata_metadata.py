@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from library_samples import SCREENING, edit_metadata
 
 from scenario_lib.errors import LibraryError
-from scenario_lib.library.contents import read_contents
-from scenario_lib.library.strata import Stratum, hull, in_order, to_state
+from scenario_lib.library.metadata import read_contents
+from scenario_lib.library.recipe import Stratum, in_order, loosest_thresholds, to_state
 
 screenings = st.fixed_dictionaries(
     {
@@ -27,12 +27,12 @@ def test_order_and_repetition_never_matter(found, shuffler) -> None:
     shuffled = [*found, *found]
     shuffler.shuffle(shuffled)
     assert in_order(shuffled) == in_order(found)
-    assert hull(shuffled) == hull(found)
+    assert loosest_thresholds(shuffled) == loosest_thresholds(found)
 
 
 @given(strata)
 def test_the_hull_holds_every_band(found) -> None:
-    widest = hull(found)
+    widest = loosest_thresholds(found)
     for stratum in found:
         assert widest["min_recovery_frac"] <= stratum.screening["min_recovery_frac"]
         assert widest["max_recovery_frac"] >= stratum.screening["max_recovery_frac"]

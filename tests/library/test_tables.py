@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scenario_lib.errors import LibraryError
-from scenario_lib.library.tables import read_table, write_table
+from scenario_lib.library.candidates import read_table, write_table
 
 SCHEMA = pa.schema([("seed", pa.int64()), ("reason", pa.string())])
 

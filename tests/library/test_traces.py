@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from scenario_lib.errors import LibraryError
-from scenario_lib.library.traces import TraceFile, trace_digest, write_traces
+from scenario_lib.library.npz_store import TraceFile, trace_digest, write_traces
 
 RNG = np.random.default_rng(5)
 PAIRS = [(RNG.random(3600), RNG.random(3600)) for _ in range(2)]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from scenario_lib.errors import InvalidSettingError, UnknownNameError
-from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.library.view import LibraryView, RecordFilter
+from scenario_lib.library.library import ScenarioLibrary
+from scenario_lib.library.views import LibraryView, RecordFilter
 
 LIBRARY = Path(__file__).parents[1] / "data" / "openg2g_library_ieee13"
 

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from library_samples import SCREENING, write_sample
 
+from scenario_lib._files import file_digest
 from scenario_lib.errors import UnknownNameError
-from scenario_lib.feeders.canonical import file_digest
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.scenario.settings import RandomizationSettings, Range
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from scenario_lib.metrics.voltage import Array, VoltageMeasures, measure_voltages, penalty_trace
+from scenario_lib._arrays import Floats
+from scenario_lib.metrics.voltage import VoltageMeasures, measure_voltages, penalty_trace
 
 BAND = (0.95, 1.05)
 # Steps: inside, under twice, over, both at once, on the limits.
@@ -55,7 +56,7 @@ def test_other_limits() -> None:
     assert measures.integral_pu_s == pytest.approx(0.03 + 0.09 + 0.06 + 0.12 + 0.06)
 
 
-def loops(voltages: Array, low: float, high: float) -> tuple[float, list[float], int, int, int]:
+def loops(voltages: Floats, low: float, high: float) -> tuple[float, list[float], int, int, int]:
     """The definitions, entry by entry: integral, penalties, seconds with any, with any under, with any over."""
     integral, penalties, any_s, under_s, over_s = 0.0, [], 0, 0, 0
     for row in voltages.tolist():

@@ -11,17 +11,16 @@ import pytest
 from library_samples import sample_row, write_rows
 
 from scenario_lib.errors import BuildRefusedError, DataFileError, InvalidSettingError, MissingDataError, NightBusyError
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.nightly import run
+from scenario_lib.nightly.archive import NightFolders, RunArchive
 from scenario_lib.nightly.config import NightPlan, read_nightly
-from scenario_lib.nightly.report import NightReport, Outcome
-from scenario_lib.nightly.run import Night, run_night
-from scenario_lib.nightly.shelf import NightFolders, Shelf
+from scenario_lib.nightly.run import Night, NightOutcome, NightReport, run_night
 from scenario_lib.scenario.settings import RandomizationSettings
-from scenario_lib.screening.findings import Finding, Grade
-from scenario_lib.screening.validate import ValidationReport
+from scenario_lib.validation.findings import Finding, Grade
+from scenario_lib.validation.validate import ValidationReport
 
 FIRST, SECOND = datetime.date(2025, 3, 1), datetime.date(2025, 3, 2)
 RECIPE = Recipe(load_experiment("ieee13"), RandomizationSettings())
@@ -72,7 +71,7 @@ def current_seeds(plan: NightPlan) -> list[int]:
 @pytest.mark.usefixtures("written")
 def test_a_night_that_passes_becomes_the_current_one(plan) -> None:
     report = run_night(Night(plan(), FIRST))
-    assert report.outcome is Outcome.PUBLISHED
+    assert report.outcome is NightOutcome.PUBLISHED
     assert (report.candidates, report.accepted, report.failed, report.against) == (2, 1, 0, None)
     assert (report.grade, report.reference_grade) == ("held", "held")
     assert (plan().root / "current").readlink() == Path("nights/2025-03-01")
@@ -86,7 +85,7 @@ def test_a_night_is_compared_with_the_last_good_one(plan, written) -> None:
     run_night(Night(plan(), FIRST))
     written["rows"] = [sample_row(7, True), sample_row(1007, True)]
     report = run_night(Night(plan(), SECOND))
-    assert report.outcome is Outcome.PUBLISHED
+    assert report.outcome is NightOutcome.PUBLISHED
     assert (report.against, report.gained, report.lost, report.flipped) == (FIRST, 1, 0, 1)
     assert current_seeds(plan()) == [7, 1007]
 
@@ -95,7 +94,7 @@ def test_a_night_beyond_a_limit_is_kept_apart_and_the_pointer_stays(plan, writte
     run_night(Night(plan(LIMITS), FIRST))
     written["rows"] = [sample_row(2007, True)]
     report = run_night(Night(plan(LIMITS), SECOND))
-    assert report.outcome is Outcome.TOO_DIFFERENT
+    assert report.outcome is NightOutcome.TOO_DIFFERENT
     assert report.message == "records lost or changed: 1, over the limit 0"
     assert current_seeds(plan()) == [7]
     assert [record.seed for record in ScenarioLibrary(plan().root / "failed" / "2025-03-02")] == [2007]
@@ -107,25 +106,25 @@ def test_a_verdict_that_flips_counts(plan, written) -> None:
     run_night(Night(plan(LIMITS), FIRST))
     written["rows"] = [sample_row(7, True), replace(flipping, reason="accepted")]
     report = run_night(Night(plan(LIMITS), SECOND))
-    assert (report.outcome, report.flipped) == (Outcome.TOO_DIFFERENT, 1)
+    assert (report.outcome, report.flipped) == (NightOutcome.TOO_DIFFERENT, 1)
 
 
 @pytest.mark.parametrize(
     ("grades", "outcome"),
     [
-        ([Grade.HELD, Grade.WITHIN_TOLERANCE], Outcome.PUBLISHED),
-        ([Grade.HELD, Grade.EXPLAINED], Outcome.PUBLISHED),
-        ([Grade.DIFFERS], Outcome.NOT_VALID),
-        ([Grade.HELD, Grade.DIFFERS], Outcome.NOT_VALID),
-        ([Grade.NOT_VERIFIABLE], Outcome.NOT_VALID),
+        ([Grade.HELD, Grade.WITHIN_TOLERANCE], NightOutcome.PUBLISHED),
+        ([Grade.HELD, Grade.EXPLAINED], NightOutcome.PUBLISHED),
+        ([Grade.DIFFERS], NightOutcome.NOT_VALID),
+        ([Grade.HELD, Grade.DIFFERS], NightOutcome.NOT_VALID),
+        ([Grade.NOT_VERIFIABLE], NightOutcome.NOT_VALID),
     ],
 )
-def test_only_a_night_that_holds_is_published(plan, written, grades: list[Grade], outcome: Outcome) -> None:
+def test_only_a_night_that_holds_is_published(plan, written, grades: list[Grade], outcome: NightOutcome) -> None:
     written["grades"] = grades
     report = run_night(Night(plan(), FIRST))
     assert report.outcome is outcome
-    assert (plan().root / "current").is_symlink() == (outcome is Outcome.PUBLISHED)
-    if outcome is Outcome.NOT_VALID:
+    assert (plan().root / "current").is_symlink() == (outcome is NightOutcome.PUBLISHED)
+    if outcome is NightOutcome.NOT_VALID:
         assert "seed 7 is not what it was" in report.message
 
 
@@ -137,10 +136,10 @@ def test_explained_flips_have_a_limit(plan, written, limits: str, most: int) -> 
 
 def test_too_few_accepted_and_too_many_failed_end_a_night(plan, written) -> None:
     report = run_night(Night(plan("[limits]\nmin_accepted = 2\n"), FIRST))
-    assert (report.outcome, report.message) == (Outcome.BUILD_FAILED, "1 accepted, fewer than 2")
+    assert (report.outcome, report.message) == (NightOutcome.BUILD_FAILED, "1 accepted, fewer than 2")
     written["rows"] = [sample_row(7, True), replace(sample_row(1007, False), reason="timeout")]
     report = run_night(Night(plan(), FIRST))
-    assert (report.outcome, report.failed) == (Outcome.BUILD_FAILED, 1)
+    assert (report.outcome, report.failed) == (NightOutcome.BUILD_FAILED, 1)
 
 
 def test_whatever_a_build_raises_ends_in_a_report_and_its_work_is_kept(plan, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +149,7 @@ def test_whatever_a_build_raises_ends_in_a_report_and_its_work_is_kept(plan, mon
 
     monkeypatch.setattr(run, "build_strata", build)
     report = run_night(Night(plan(), FIRST))
-    assert report.outcome is Outcome.BUILD_FAILED
+    assert report.outcome is NightOutcome.BUILD_FAILED
     assert "No space left on device" in report.message
     assert (plan().root / "work" / "2025-03-01" / "begun").is_file()
     assert (plan().root / "failed" / "2025-03-01.json").is_file()
@@ -174,7 +173,7 @@ def test_a_build_begun_under_other_settings_is_begun_again(plan, monkeypatch: py
 def test_a_night_that_is_published_is_left_alone(plan) -> None:
     run_night(Night(plan(), FIRST))
     report = run_night(Night(plan(), FIRST))
-    assert (report.outcome, report.message, report.accepted) == (Outcome.PUBLISHED, "was published already", 1)
+    assert (report.outcome, report.message, report.accepted) == (NightOutcome.PUBLISHED, "was published already", 1)
 
 
 @pytest.mark.usefixtures("written")
@@ -206,7 +205,7 @@ def test_what_is_no_night_is_left_alone(plan, shelf: str, name: str) -> None:
     content.parent.mkdir(parents=True)
     content.write_text("two years of work", encoding="utf-8")
     for day in (FIRST, SECOND):
-        assert run_night(Night(plan("[keep]\ngood = 1\n"), day)).outcome is Outcome.PUBLISHED
+        assert run_night(Night(plan("[keep]\ngood = 1\n"), day)).outcome is NightOutcome.PUBLISHED
     assert content.read_text(encoding="utf-8") == "two years of work"
     folders = NightFolders(plan().root)
     assert (folders.current(), folders.good.nights()) == (SECOND, [SECOND])
@@ -255,7 +254,7 @@ def test_a_pointer_made_by_hand_stays_and_is_named(plan, tmp_path: Path, make: C
     make(pointer, elsewhere)
     before = pointer.stat()
     reports = [run_night(Night(plan(), day)) for day in (FIRST, SECOND)]
-    assert [report.outcome for report in reports] == [Outcome.PUBLISHED] * 2
+    assert [report.outcome for report in reports] == [NightOutcome.PUBLISHED] * 2
     assert all(f"{pointer} was not put there by a night and is left as it is" in report.message for report in reports)
     assert [report.against for report in reports] == [None, FIRST]
     assert pointer.stat() == before
@@ -310,12 +309,12 @@ def test_two_runs_at_once_do_not_meet(plan) -> None:
 KILLS = [
     (run, "validate_library"),
     (run, "diff_libraries"),
-    (Shelf, "note"),
-    (Shelf, "put"),
+    (RunArchive, "note"),
+    (RunArchive, "put"),
     (Path, "rename"),
     (NightFolders, "point_at"),
     (NightFolders, "forget_work"),
-    (Shelf, "prune"),
+    (RunArchive, "prune"),
 ]
 
 
@@ -411,7 +410,7 @@ def test_a_missing_recipe_is_named(tmp_path: Path) -> None:
 
 
 def test_a_report_is_one_line_of_strict_json() -> None:
-    facts = NightReport(FIRST, Outcome.NOT_VALID, "why", against=SECOND).to_dict()
+    facts = NightReport(FIRST, NightOutcome.NOT_VALID, "why", against=SECOND).to_dict()
     assert json.loads(json.dumps(facts, allow_nan=False))["exit_code"] == 11
 
 

@@ -9,15 +9,15 @@ import pytest
 from scenario_lib.pipelines import build as command
 from scenario_lib.pipelines import console
 
-from scenario_lib.execution.tasks import Failure, Outcome
+from scenario_lib.execution.tasks import TaskFailure, TaskOutcome
 from scenario_lib.metrics.voltage import VoltageMeasures
-from scenario_lib.scenario.canonical import scenario_digest
+from scenario_lib.scenario.model import scenario_digest
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.screening import build
 from scenario_lib.screening.build import BuildResult
-from scenario_lib.screening.measure import Candidate, Measured, MeasurePlan
-from scenario_lib.screening.planned import PlannedStratum
+from scenario_lib.screening.candidate import Candidate, Measured, MeasurePlan
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
+from scenario_lib.screening.select import PlannedStratum
 
 FAILING_SEED, QUIET_SEED = 3007, 1007
 
@@ -34,9 +34,9 @@ def accepted(plan: MeasurePlan, seed: int) -> Candidate:
 def run_tasks(function, tasks, _options):
     for seed in tasks:
         if seed == FAILING_SEED:
-            yield Outcome(seed, failure=Failure("timeout", "took longer than 1 s"))
+            yield TaskOutcome(seed, failure=TaskFailure("timeout", "took longer than 1 s"))
         else:
-            yield Outcome(seed, function(seed))
+            yield TaskOutcome(seed, function(seed))
 
 
 @pytest.fixture(autouse=True)

@@ -161,7 +161,7 @@ def test_a_misspelt_word_is_told_what_was_probably_meant(run, arguments, hint: s
 
 
 def test_an_error_of_the_system_is_one_line(run, tmp_path: Path, monkeypatch) -> None:
-    from scenario_lib.pipelines import info
+    from scenario_lib.pipelines import look as info
 
     def full(path: Path) -> None:
         raise OSError(28, "No space left on device", str(path))
@@ -172,7 +172,7 @@ def test_an_error_of_the_system_is_one_line(run, tmp_path: Path, monkeypatch) ->
 
 
 def test_an_error_that_nobody_foresaw_keeps_its_traceback(tmp_path: Path, monkeypatch) -> None:
-    from scenario_lib.pipelines import info
+    from scenario_lib.pipelines import look as info
 
     def broken(_: Path) -> None:
         raise ZeroDivisionError("a defect of ours")

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scenario_lib.execution.tasks import Outcome
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.execution.tasks import TaskOutcome
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.metrics.voltage import VoltageMeasures
-from scenario_lib.scenario.canonical import scenario_digest
+from scenario_lib.scenario.model import scenario_digest
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.screening import build
-from scenario_lib.screening.measure import Candidate, Measured, MeasurePlan
+from scenario_lib.screening.candidate import Candidate, Measured, MeasurePlan
 
 OPENG2G = Path(__file__).parents[1] / "data" / "openg2g_library_ieee13"
 BUILD = ("build", "--system", "ieee13", "--engine", "reference", "--no-report", "--jobs", 1)
@@ -47,7 +47,7 @@ def measure(plan: MeasurePlan, seed: int) -> Candidate:
 def made_up(monkeypatch) -> None:
     monkeypatch.setattr(build, "measure_candidate", measure)
     monkeypatch.setattr(
-        build, "run_tasks", lambda function, tasks, options: (Outcome(seed, function(seed)) for seed in tasks)
+        build, "run_tasks", lambda function, tasks, options: (TaskOutcome(seed, function(seed)) for seed in tasks)
     )
 
 

@@ -7,8 +7,8 @@ import pytest
 from openg2g.controller.ofo import LogisticModelStore
 from openg2g.datacenter.workloads.inference import InferenceData
 
-from scenario_lib.feeders.data_files import data_dir
-from scenario_lib.feeders.published_models import known_spec
+from scenario_lib._parsing import data_dir
+from scenario_lib.models.published import known_spec
 
 
 def test_synthesize_writes_the_shipped_traces(run, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from library_samples import sample_row, write_rows
 
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.library.files import DIGESTED
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.library.layout import DIGESTED
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.scenario.settings import RandomizationSettings
 

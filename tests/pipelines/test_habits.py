@@ -145,7 +145,7 @@ def test_quiet_and_verbose_exclude_each_other(run) -> None:
 
 @pytest.mark.parametrize(("flags", "shown"), [([], True), (["-v"], True), (["-q"], False)])
 def test_a_warning_of_the_library_is_a_line_unless_quiet(run, monkeypatch, flags: list[str], shown: bool) -> None:
-    from scenario_lib.pipelines import info
+    from scenario_lib.pipelines import look as info
 
     def warn(path: Path) -> None:
         logging.getLogger("scenario_lib.anything").warning("%s: look here", path)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from scenario_lib.feeders.models import ModelSpec, shipped_models
-from scenario_lib.feeders.parsing import parse_as
-from scenario_lib.feeders.published_models import known_spec, published_models
+from scenario_lib._parsing import parse_as
+from scenario_lib.models.published import known_spec, published_models
+from scenario_lib.models.specs import ModelSpec, shipped_models
 
 
 def test_list_has_every_model_on_a_line(run) -> None:

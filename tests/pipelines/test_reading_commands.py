@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from library_samples import edit_metadata
 
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.library import ScenarioLibrary
 
 DATA = Path(__file__).parents[1] / "data"
 OPENG2G = DATA / "openg2g_library_ieee13"

@@ -10,10 +10,9 @@ import pytest
 from scenario_lib.pipelines import build as build_command
 
 from scenario_lib.errors import MissingExtraError
-from scenario_lib.learning.comparison import Comparison, ScenarioFigures, write_comparison
-from scenario_lib.learning.figures import Figures
-from scenario_lib.library.files import DIGESTED
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.learning.comparison import Comparison, Figures, ScenarioFigures, write_comparison
+from scenario_lib.library.layout import DIGESTED
+from scenario_lib.library.library import ScenarioLibrary
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from scenario_lib.pipelines import cli
-from scenario_lib.pipelines.train import _lines as train_lines
+from scenario_lib.pipelines.learn import _lines as train_lines
 
-from scenario_lib.learning.training import TrainingResult
+from scenario_lib.learning.run_folder import TrainingResult
 
 DATA = Path(__file__).parents[1] / "data"
 LIBRARY = DATA / "openg2g_library_ieee13"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from scenario_lib.screening.candidate_columns import CandidateColumns
+from scenario_lib.analysis.draws import CandidateColumns
 
 
 def sample_columns(n_accepted: int = 4, n_rejected: int = 3) -> CandidateColumns:

@@ -7,12 +7,10 @@ import pytest
 from candidate_samples import sample_columns
 from matplotlib.colors import to_hex
 
-from scenario_lib.plotting.candidates import LOWEST_RECOVERY, plot_difficulty, plot_verdicts, plot_windows
+from scenario_lib.analysis.draws import Draws
+from scenario_lib.plotting.candidates import LOWEST_RECOVERY, plot_difficulty, plot_draws, plot_verdicts, plot_windows
 from scenario_lib.plotting.comparison import plot_acceptance, plot_distributions
-from scenario_lib.plotting.draws import plot_draws
-from scenario_lib.plotting.figures import svg_bytes
-from scenario_lib.plotting.style import KINDS
-from scenario_lib.screening.draws import Draws
+from scenario_lib.plotting.panels import KINDS, svg_bytes
 
 
 def labels(axes) -> list[str]:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from scenario_lib.plotting.evaluation import plot_scenario_integrals, plot_spreads, plot_trade_off
-from scenario_lib.plotting.style import BASELINE, OFO
+from scenario_lib.plotting.comparison import plot_scenario_integrals, plot_spreads, plot_trade_off
+from scenario_lib.plotting.panels import BASELINE, OFO
 
 
 def test_the_trade_off_has_one_mark_a_control_and_leaves_out_the_unknown() -> None:

@@ -6,9 +6,8 @@ import pytest
 from rollout_samples import sample_rollout
 
 from scenario_lib.errors import MissingDataError
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.feeders.experiment import Experiment
-from scenario_lib.feeders.feeder import Limits
+from scenario_lib.feeders.experiment import Experiment, VoltageLimits
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.plotting.feeder import plot_feeder, worst_voltages
 
 
@@ -45,7 +44,7 @@ def test_buses_outside_the_limits_get_a_ring() -> None:
     figure = plot_feeder(experiment, {"671": 0.94, "632": 1.0, "680": 1.06})
     ring = next(c for c in figure.axes[0].collections if c.get_label() == "outside 0.95 to 1.05 pu")
     assert len(ring.get_offsets()) == 2
-    within = plot_feeder(experiment, {"671": 0.94}, Limits(0.9, 1.1))
+    within = plot_feeder(experiment, {"671": 0.94}, VoltageLimits(0.9, 1.1))
     assert "outside 0.9 to 1.1 pu" not in labels(within)
 
 

@@ -3,9 +3,8 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from scenario_lib.feeders.feeder import Limits
-from scenario_lib.plotting.panels import binned_mean, bins, draw_batches, draw_limits, draw_stack, envelope
-from scenario_lib.plotting.style import Look
+from scenario_lib.feeders.experiment import VoltageLimits
+from scenario_lib.plotting.panels import Look, binned_mean, bins, draw_batches, draw_limits, draw_stack, envelope
 
 
 def test_no_extreme_is_lost_by_the_bins() -> None:
@@ -37,7 +36,7 @@ def test_all_panels_share_a_scale_that_shows_both_limits_and_all_curves() -> Non
     panels = list(Figure().subplots(1, 2))
     panels[0].plot([0, 1], [0.99, 1.01])
     panels[1].plot([0, 1], [0.80, 1.00])
-    draw_limits(panels, Limits())
+    draw_limits(panels, VoltageLimits())
     assert panels[0].get_ylim() == panels[1].get_ylim()
     low, high = panels[0].get_ylim()
     assert low < 0.80

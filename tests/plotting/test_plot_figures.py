@@ -6,9 +6,8 @@ import matplotlib
 import numpy as np
 from rollout_samples import sample_rollout
 
-from scenario_lib.plotting.figures import new_figure, png_bytes, svg_bytes
-from scenario_lib.plotting.rollout import plot_rollout
-from scenario_lib.plotting.style import house_style
+from scenario_lib.plotting.hour import plot_rollout
+from scenario_lib.plotting.panels import house_style, new_figure, png_bytes, svg_bytes
 
 
 def test_equal_figures_are_equal_bytes_whatever_the_users_settings() -> None:

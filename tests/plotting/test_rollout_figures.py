@@ -7,11 +7,10 @@ import pytest
 from rollout_samples import sample_rollout
 
 import scenario_lib
-from scenario_lib.feeders.feeder import Limits
-from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.plotting.figures import svg_bytes
-from scenario_lib.plotting.hour import zone_columns
-from scenario_lib.plotting.rollout import plot_rollout
+from scenario_lib.feeders.experiment import VoltageLimits
+from scenario_lib.library.library import ScenarioLibrary
+from scenario_lib.plotting.hour import plot_rollout, zone_columns
+from scenario_lib.plotting.panels import svg_bytes
 
 
 def titles(figure) -> list[str]:
@@ -23,7 +22,7 @@ def labels(axes) -> list[str]:
 
 
 def test_a_rollout_without_zones() -> None:
-    figure = plot_rollout(sample_rollout(), Limits(0.94, 1.06))
+    figure = plot_rollout(sample_rollout(), VoltageLimits(0.94, 1.06))
     assert titles(figure) == [
         "all buses: lowest and highest voltage",
         "batch sizes under OFO",

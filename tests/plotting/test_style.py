@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from scenario_lib.plotting.figures import new_figure
-from scenario_lib.plotting.style import (
+from scenario_lib.plotting.panels import (
     ACCEPTED,
     BASELINE,
     KINDS,
@@ -18,6 +17,7 @@ from scenario_lib.plotting.style import (
     Look,
     control_looks,
     house_style,
+    new_figure,
 )
 
 # Linear RGB as seen by protanopes and deuteranopes (Vienot, Brettel and Mollon 1999) and tritanopes (Machado 2009).

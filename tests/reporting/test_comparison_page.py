@@ -8,7 +8,7 @@ from library_samples import edit_metadata
 from page_reader import read_page
 
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.reporting.comparison_page import comparison_page, short_names
 
 OPENG2G = Path(__file__).parents[1] / "data" / "openg2g_library_ieee13"

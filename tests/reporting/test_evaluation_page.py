@@ -11,10 +11,8 @@ import pytest
 from page_reader import read_page
 
 from scenario_lib.errors import DataFileError, MissingDataError
-from scenario_lib.learning.comparison import Comparison, ScenarioFigures, write_comparison
-from scenario_lib.learning.figures import Figures
-from scenario_lib.reporting.evaluation_page import evaluation_page
-from scenario_lib.reporting.evaluation_tables import read_evaluation
+from scenario_lib.learning.comparison import Comparison, Figures, ScenarioFigures, write_comparison
+from scenario_lib.reporting.comparison_page import evaluation_page, read_evaluation
 
 FIGURES = Figures(10.0, 900.0, 0.93, 1.02, 2e6, 0.9, 0.05, 0.8, 3000.0, 4)
 HOSTILE = "<script>$x$</script>"
@@ -86,7 +84,7 @@ def test_reading_an_evaluation_needs_no_torch() -> None:
     import subprocess
 
     code = (
-        "import scenario_lib.reporting.evaluation_page, sys; "
+        "import scenario_lib.reporting.comparison_page, sys; "
         "print([name for name in ('torch', 'stable_baselines3', 'scenario_lib.learning') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

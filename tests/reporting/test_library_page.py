@@ -9,12 +9,12 @@ from library_samples import edit_metadata, sample_row, write_sample
 from page_reader import read_page
 
 from scenario_lib.errors import LibraryError, UnknownNameError
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.library.recipe import Recipe
 from scenario_lib.library.writer import NewLibrary, write_library
-from scenario_lib.reporting.choose import telling_records
 from scenario_lib.reporting.library_page import MEANING, library_page
+from scenario_lib.reporting.sections import telling_records
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening.criteria import Reason
 

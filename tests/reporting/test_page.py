@@ -7,8 +7,7 @@ from matplotlib.figure import Figure
 from page_reader import read_page
 
 from scenario_lib.errors import MissingDataError
-from scenario_lib.plotting.figures import new_figure
-from scenario_lib.plotting.style import house_style
+from scenario_lib.plotting.panels import house_style, new_figure
 from scenario_lib.reporting.page import Page, Picture, Section, Table, write_page
 
 HOSTILE = "<script>alert(1)</script>\"><img src=x onerror='alert(2)'>&amp;{{ page }}"

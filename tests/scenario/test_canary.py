@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from scenario_lib.feeders.data_files import data_dir
+from scenario_lib._parsing import data_dir
 from scenario_lib.scenario import canary
 from scenario_lib.scenario.canary import moved_draws
 

@@ -6,11 +6,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.feeders.experiment import Experiment, TrainingJob
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.feeders.sites import Ramp, Site
-from scenario_lib.scenario.draw_ramps import draw_sites
-from scenario_lib.scenario.randomize import randomize_scenario
+from scenario_lib.scenario.randomize import draw_sites, randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings, Range
 
 DEFAULTS = RandomizationSettings()

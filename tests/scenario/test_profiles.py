@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scenario_lib.feeders.bus_power import PowerSeries
-from scenario_lib.scenario.curves import Array, bump, fluctuation, smoothstep
+from scenario_lib._arrays import Floats
+from scenario_lib.feeders.sites import PowerSeries
 from scenario_lib.scenario.model import ScenarioPower
 from scenario_lib.scenario.profiles import (
+    LOAD_SHAPES,
+    PV_SHAPES,
     AnalyticLoad,
     AnalyticPV,
     Cloud,
@@ -20,8 +22,10 @@ from scenario_lib.scenario.profiles import (
     SampledLoad,
     SampledPV,
     SeriesProfile,
+    bump,
+    fluctuation,
+    smoothstep,
 )
-from scenario_lib.scenario.shapes import LOAD_SHAPES, PV_SHAPES
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[1] / "data" / "profiles.json").read_text(encoding="utf-8"))
 T = np.array(GOLDEN["t_s"], float)
@@ -45,7 +49,7 @@ def placed(profile: Profile, peak_kw: float, t_shift_s: float = 0.0, time_warp: 
     return ScenarioPower("1", 4.16, peak_kw, 1.0, t_shift_s, time_warp, profile)
 
 
-def at(profile: Profile, times: Array, peak_kw: float = PEAK_KW) -> list[float]:
+def at(profile: Profile, times: Floats, peak_kw: float = PEAK_KW) -> list[float]:
     return placed(profile, peak_kw).kw_per_phase(times).tolist()
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.feeders.experiment import Experiment, TrainingJob
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.profiles import AnalyticLoad, AnalyticPV, SeriesProfile
 from scenario_lib.scenario.randomize import base_scenario, randomize_scenario

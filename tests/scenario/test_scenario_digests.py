@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.feeders.experiment import Experiment, TrainingJob
-from scenario_lib.scenario.canonical import resolve, scenario_digest, scenario_from_resolved
-from scenario_lib.scenario.model import Scenario
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.scenario.model import Scenario, resolve, scenario_digest, scenario_from_resolved
 from scenario_lib.scenario.randomize import base_scenario, randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings, Range
 
@@ -128,8 +127,8 @@ def test_minus_zero_is_zero() -> None:
 _PRINT_DIGESTS = """
 import sys
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.scenario.canonical import scenario_digest
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.scenario.model import scenario_digest
 from scenario_lib.scenario.randomize import randomize_scenario
 for system in sys.argv[1:]:
     for seed in (7, 1007):

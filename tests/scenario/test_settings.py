@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from scenario_lib._values import shown
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.feeders.checks import shown
 from scenario_lib.scenario.settings import RandomizationSettings, Range
 
 NAN, INFINITY = float("nan"), float("inf")

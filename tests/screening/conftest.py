@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from build_commands import end_started
 
-from scenario_lib.execution.tasks import Outcome
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.execution.tasks import TaskOutcome
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.metrics.voltage import VoltageMeasures
-from scenario_lib.screening import replay
 from scenario_lib.simulation.engines import Simulated
+from scenario_lib.validation import replay
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def replays(monkeypatch):
             return StoredRollouts(stored.record_for(scenario.seed), changes)
 
         def run_tasks(function, tasks, options):
-            yield from (Outcome(task, function(task)) for task in reversed(tasks))
+            yield from (TaskOutcome(task, function(task)) for task in reversed(tasks))
 
         monkeypatch.setattr(replay, "simulator", simulator)
         monkeypatch.setattr(replay, "run_tasks", run_tasks)

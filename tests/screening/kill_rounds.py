@@ -116,15 +116,15 @@ def soak(candidates: int) -> None:
     from measured_samples import measure_and_weigh
 
     from scenario_lib.execution.tasks import RunOptions, run_tasks
-    from scenario_lib.feeders.catalogue import load_experiment
+    from scenario_lib.feeders.experiment_file import load_experiment
     from scenario_lib.scenario.settings import RandomizationSettings
+    from scenario_lib.screening.build import MeasureTask
+    from scenario_lib.screening.candidate import MeasurePlan
     from scenario_lib.screening.criteria import ScreeningCriteria
-    from scenario_lib.screening.measure import MeasurePlan
-    from scenario_lib.screening.travel import Measuring
 
     plan = MeasurePlan(load_experiment("ieee13"), RandomizationSettings(), ScreeningCriteria(), full_table=True)
     seeds = [1000 * position + 7 for position in range(candidates)]
-    outcomes = run_tasks(Measuring(plan, measure_and_weigh), seeds, RunOptions(jobs=1))
+    outcomes = run_tasks(MeasureTask(plan, measure_and_weigh), seeds, RunOptions(jobs=1))
     memory_mb = [outcome.result for outcome in outcomes]
     for done in range(0, candidates, max(1, candidates // 10)):
         print(f"after {done + 1:4d} candidates {memory_mb[done]:7.1f} MB")

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from scenario_lib.metrics.voltage import VoltageMeasures
-from scenario_lib.scenario.canonical import scenario_digest
+from scenario_lib.scenario.model import scenario_digest
 from scenario_lib.scenario.randomize import randomize_scenario
-from scenario_lib.screening.measure import Candidate, Measured, MeasurePlan, measure_candidate
+from scenario_lib.screening.candidate import Candidate, Measured, MeasurePlan, measure_candidate
 
 POISON_SEED = 2007
 """The seed that misbehaves in the measuring functions below."""

@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 from measured_samples import NOTHING, voltages
 
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.scenario.canonical import scenario_digest
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.scenario.model import scenario_digest
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings, Range
+from scenario_lib.screening.candidate import Candidate, Measured, MeasurePlan
 from scenario_lib.screening.criteria import Reason, ScreeningCriteria, judge, judge_baseline
-from scenario_lib.screening.measure import Candidate, Measured, MeasurePlan
-from scenario_lib.screening.planned import PlannedStratum, plan_stratum
 from scenario_lib.screening.request import CandidateRequest, Quota
+from scenario_lib.screening.select import PlannedStratum, plan_stratum
 from scenario_lib.simulation.engines import Engine
 
 ANY_LOAD = Range(0.5, 2.0)

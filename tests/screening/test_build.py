@@ -11,18 +11,18 @@ from pathlib import Path
 import measured_samples
 import pyarrow.parquet as pq
 import pytest
+from scenario_lib.pipelines.build import summary_lines
 
 from scenario_lib.errors import BuildRefusedError, MissingDataError, ReplayError, UnwritableFileError
-from scenario_lib.execution.tasks import Failure, Outcome, RunOptions
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.execution.tasks import RunOptions, TaskFailure, TaskOutcome
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening import build as module
-from scenario_lib.screening.build import BuildResult, Progress, build_library
+from scenario_lib.screening.build import BuildProgress, BuildResult, build_library
+from scenario_lib.screening.candidate import MeasurePlan
 from scenario_lib.screening.criteria import Reason, ScreeningCriteria
-from scenario_lib.screening.measure import MeasurePlan
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
-from scenario_lib.screening.summary import summary_lines
 from scenario_lib.simulation.engines import Engine
 
 PLAN = MeasurePlan(load_experiment("ieee13"), RandomizationSettings(), ScreeningCriteria(), engine=Engine("reference"))
@@ -42,7 +42,7 @@ class InThisProcess:
         self.stop_after = stop_after
         self.ran: list[int] = []
 
-    def __call__(self, function, tasks: Iterable[int], options: RunOptions) -> Iterator[Outcome]:
+    def __call__(self, function, tasks: Iterable[int], options: RunOptions) -> Iterator[TaskOutcome]:
         feed, under_way = iter(tasks), []
         while True:
             while len(under_way) < 3 and (task := next(feed, None)) is not None:
@@ -53,7 +53,7 @@ class InThisProcess:
                 raise Stopped
             task = under_way.pop(self.rng.randrange(len(under_way)))
             self.ran.append(task)
-            yield Outcome(task, function(task), seconds=0.25)
+            yield TaskOutcome(task, function(task), seconds=0.25)
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_the_cap_on_trivial_ones_counts_for_the_number_to_accept(in_this_process
 
 
 def test_progress_counts_candidates_or_accepted(in_this_process, tmp_path: Path) -> None:
-    steps: list[Progress] = []
+    steps: list[BuildProgress] = []
     build_library(PLAN, SIX, BuildOptions(tmp_path / "a"), steps.append)
     assert [step.done for step in steps] == [0, 1, 2, 3, 4, 5, 6]
     assert {step.total for step in steps} == {6}
@@ -289,7 +289,7 @@ def test_resuming_under_another_plan_is_refused(
 
 
 def test_resuming_with_other_versions_is_refused(in_this_process, tmp_path: Path, monkeypatch) -> None:
-    from scenario_lib.screening import provenance
+    from scenario_lib.screening import build_record as provenance
 
     in_this_process(stop_after=2)
     with pytest.raises(Stopped):
@@ -367,17 +367,17 @@ def test_missing_data_stop_a_build_before_it_starts(in_this_process, tmp_path: P
 
 def test_failed_candidates_are_rows_and_the_rest_is_published(in_this_process, tmp_path: Path, monkeypatch) -> None:
     failures = {
-        1007: Failure("error", "MemoryError: no memory"),
-        2007: Failure("timeout", "took longer than 5 s"),
-        5007: Failure("worker_died", "its worker process ended"),
+        1007: TaskFailure("error", "MemoryError: no memory"),
+        2007: TaskFailure("timeout", "took longer than 5 s"),
+        5007: TaskFailure("worker_died", "its worker process ended"),
     }
 
     def run(function, tasks, options):
         for seed in tasks:
             if seed in failures:
-                yield Outcome(seed, failure=failures[seed])
+                yield TaskOutcome(seed, failure=failures[seed])
             else:
-                yield Outcome(seed, function(seed))
+                yield TaskOutcome(seed, function(seed))
 
     monkeypatch.setattr(module, "run_tasks", run)
     result = build(tmp_path / "library")
@@ -404,7 +404,7 @@ def test_an_error_is_reproducible_a_timeout_is_not(in_this_process, tmp_path: Pa
             module,
             "run_tasks",
             lambda function, tasks, options, code=code: (
-                Outcome(seed, failure=Failure(code, "x")) if seed == 1007 else Outcome(seed, function(seed))
+                TaskOutcome(seed, failure=TaskFailure(code, "x")) if seed == 1007 else TaskOutcome(seed, function(seed))
                 for seed in tasks
             ),
         )
@@ -450,7 +450,9 @@ def test_many_failures_are_summed_up(in_this_process, tmp_path: Path, monkeypatc
     monkeypatch.setattr(
         module,
         "run_tasks",
-        lambda function, tasks, options: (Outcome(seed, failure=Failure("error", "no memory")) for seed in tasks),
+        lambda function, tasks, options: (
+            TaskOutcome(seed, failure=TaskFailure("error", "no memory")) for seed in tasks
+        ),
     )
     result = build(tmp_path / "library", CandidateRequest(candidates=8))
     lines = summary_lines(result, 1.0)

@@ -8,14 +8,14 @@ import measured_samples
 import pyarrow.parquet as pq
 import pytest
 
-from scenario_lib.execution.tasks import Outcome
-from scenario_lib.feeders.canonical import canonical_json
-from scenario_lib.feeders.catalogue import load_experiment
+from scenario_lib._files import canonical_json
+from scenario_lib.execution.tasks import TaskOutcome
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening import build as module
 from scenario_lib.screening.build import build_library
+from scenario_lib.screening.candidate import MeasurePlan
 from scenario_lib.screening.criteria import ScreeningCriteria
-from scenario_lib.screening.measure import MeasurePlan
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
 from scenario_lib.simulation.engines import Engine
 
@@ -63,6 +63,6 @@ def test_a_recipe_without_strata_builds_what_it_always_built(
 ) -> None:
     monkeypatch.setattr(module, "measure_candidate", measured_samples.measure)
     monkeypatch.setattr(
-        module, "run_tasks", lambda function, tasks, options: (Outcome(seed, function(seed)) for seed in tasks)
+        module, "run_tasks", lambda function, tasks, options: (TaskOutcome(seed, function(seed)) for seed in tasks)
     )
     assert digests_of(build_library(PLAN, asked, BuildOptions(tmp_path / "library")).path) == digests

@@ -11,12 +11,12 @@ import pytest
 from build_commands import content, finish, start, wait_for_candidates
 
 from scenario_lib.execution.options import Cluster
-from scenario_lib.feeders.catalogue import load_experiment
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening import build
 from scenario_lib.screening.build import build_library
+from scenario_lib.screening.candidate import MeasurePlan
 from scenario_lib.screening.criteria import ScreeningCriteria
-from scenario_lib.screening.measure import MeasurePlan
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
 
 MADE_UP = ("build", "--system", "ieee13", "--engine", "reference", "--no-report", "--candidates", 6, "--out")

@@ -19,20 +19,20 @@ from build_commands import content
 from kill_rounds import Build, kill_round
 from scenario_lib.pipelines.cli import main
 
-from scenario_lib.execution.tasks import Outcome, RunOptions
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.execution.tasks import RunOptions, TaskOutcome
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening import build as module
-from scenario_lib.screening import workspace
+from scenario_lib.screening import journal as workspace
 from scenario_lib.screening.build import build_library
+from scenario_lib.screening.candidate import MeasurePlan
 from scenario_lib.screening.criteria import ScreeningCriteria
-from scenario_lib.screening.measure import MeasurePlan
-from scenario_lib.screening.replay import ReplayOptions
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
-from scenario_lib.screening.validate import validate_library
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import Engine
+from scenario_lib.validation.replay import ReplayOptions
+from scenario_lib.validation.validate import validate_library
 
 COMMAND = (
     "build",
@@ -55,9 +55,9 @@ _KB = 1024
 def _in_this_process(monkeypatch) -> None:
     """Candidates are made up, and in the process that writes."""
 
-    def run_tasks(function, tasks: Iterable[int], options: RunOptions) -> Iterator[Outcome]:
+    def run_tasks(function, tasks: Iterable[int], options: RunOptions) -> Iterator[TaskOutcome]:
         for task in tasks:
-            yield Outcome(task, function(task), seconds=0.25)
+            yield TaskOutcome(task, function(task), seconds=0.25)
 
     monkeypatch.setattr(module, "measure_candidate", measured_samples.measure)
     monkeypatch.setattr(module, "run_tasks", run_tasks)

@@ -8,9 +8,9 @@ import pytest
 from measured_samples import NOTHING, accepted, measured, voltages
 
 from scenario_lib.errors import BuildRefusedError, DataFileError, LibraryError
+from scenario_lib.screening.candidate import Candidate, Measured, StageFailure
 from scenario_lib.screening.criteria import Reason
 from scenario_lib.screening.journal import Journal, JournalLine
-from scenario_lib.screening.measure import Candidate, Measured, StageFailure
 
 PLAN = {"settings": {"pv_scale_max": 2.0, "shapes": ("flat",)}, "versions": {"numpy": "2.4.6"}}
 TRACES = np.random.default_rng(0).random((2, 3600))

@@ -16,14 +16,14 @@ from build_commands import content, finish, finished_candidates, start, wait_for
 from scenario_lib.pipelines.cli import main
 from worker_processes import is_running, workers_of
 
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.library.loader import ScenarioLibrary
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening import build
 from scenario_lib.screening.build import build_library
+from scenario_lib.screening.build_record import plan_record, recipe_of
+from scenario_lib.screening.candidate import MeasurePlan, measure_candidate
 from scenario_lib.screening.criteria import ScreeningCriteria
-from scenario_lib.screening.measure import MeasurePlan, measure_candidate
-from scenario_lib.screening.provenance import plan_record, recipe_of
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
 from scenario_lib.simulation.engines import Engine
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from scenario_lib.errors import PowerFlowError
-from scenario_lib.feeders.catalogue import load_experiment
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.metrics.voltage import measure_voltages, penalty_trace
 from scenario_lib.scenario.settings import RandomizationSettings
-from scenario_lib.screening import measure as module
+from scenario_lib.screening import candidate as module
+from scenario_lib.screening.candidate import MeasurePlan, StageFailure, always_at_smallest, measure_candidate
 from scenario_lib.screening.criteria import Reason, ScreeningCriteria
-from scenario_lib.screening.measure import MeasurePlan, StageFailure, always_at_smallest, measure_candidate
 from scenario_lib.simulation.engines import Engine, Simulated
 from scenario_lib.simulation.rollout import Rollout
 

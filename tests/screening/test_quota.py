@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from measured_samples import NOTHING, measured, voltages
 
 from scenario_lib.errors import InvalidSettingError
+from scenario_lib.screening.candidate import Measured
 from scenario_lib.screening.criteria import KINDS, Reason, ScreeningCriteria
-from scenario_lib.screening.measure import Measured
 from scenario_lib.screening.request import CandidateRequest, Goal, Quota
 from scenario_lib.screening.select import Selection, select, shortfalls
 

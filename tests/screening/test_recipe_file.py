@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from scenario_lib._parsing import data_dir
 from scenario_lib.errors import DataFileError, InvalidSettingError, MissingDataError, ScenarioLibError
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.feeders.data_files import data_dir
 from scenario_lib.feeders.experiment import TrainingJob
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.scenario.settings import Range
 from scenario_lib.screening.criteria import ScreeningCriteria
 from scenario_lib.screening.recipe_file import parse_recipe, read_recipe_tables, with_request, with_setting

@@ -5,17 +5,20 @@ from pathlib import Path
 import pytest
 
 from scenario_lib.errors import DataFileError, InvalidSettingError
-from scenario_lib.screening.plan_recipes import MeasureOptions, planned
-from scenario_lib.screening.planned import require_disjoint
 from scenario_lib.screening.recipe_file import (
+    MeasureOptions,
+    NamedRecipe,
     parse_recipe,
+    parse_strata,
+    planned,
     read_recipe_tables,
+    recipe_for_seed,
     with_overlay,
     with_request,
     with_setting,
 )
-from scenario_lib.screening.recipe_strata import NamedRecipe, parse_strata, recipe_for_seed
 from scenario_lib.screening.request import CandidateRequest, Quota
+from scenario_lib.screening.select import require_disjoint
 
 RECIPES = Path(__file__).parents[2] / "data" / "recipes"
 

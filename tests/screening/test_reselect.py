@@ -9,17 +9,16 @@ from hypothesis import strategies as st
 from stratum_samples import MIXTURE, kind_at, measure_kinds, recovery_at, stratum
 
 from scenario_lib.errors import BuildRefusedError, InvalidSettingError, LibraryError
-from scenario_lib.execution.tasks import Failure, Outcome
-from scenario_lib.library.files import DIGESTED
-from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.library.merge import merge_libraries
+from scenario_lib.execution.tasks import TaskFailure, TaskOutcome
+from scenario_lib.library.combine import merge_libraries
+from scenario_lib.library.layout import DIGESTED
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.screening import build as module
 from scenario_lib.screening import reselect
 from scenario_lib.screening.build import build_strata
-from scenario_lib.screening.planned import PlannedStratum
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
-from scenario_lib.screening.reselect import run_selection, select_again
-from scenario_lib.screening.stored_strata import stored_strata
+from scenario_lib.screening.reselect import run_selection, select_again, stored_strata
+from scenario_lib.screening.select import PlannedStratum
 
 OPENG2G = Path(__file__).parents[1] / "data" / "openg2g_library_ieee13"
 FORTY = CandidateRequest(candidates=40)
@@ -33,7 +32,7 @@ def ran(monkeypatch) -> list[int]:
     def run(function, tasks, options):
         for seed in tasks:
             measured.append(seed)
-            yield Outcome(seed, function(seed))
+            yield TaskOutcome(seed, function(seed))
 
     monkeypatch.setattr(module, "measure_candidate", measure_kinds)
     monkeypatch.setattr(module, "run_tasks", run)
@@ -166,8 +165,8 @@ def test_an_empty_library_can_be_selected_from(ran: list[int], tmp_path: Path) -
 def test_a_failed_candidate_stays_a_row(monkeypatch, tmp_path: Path) -> None:
     def run(function, tasks, options):
         for seed in tasks:
-            failure = Failure("error", "no memory") if seed == 4007 else None
-            yield Outcome(seed, None if failure else function(seed), failure)
+            failure = TaskFailure("error", "no memory") if seed == 4007 else None
+            yield TaskOutcome(seed, None if failure else function(seed), failure)
 
     monkeypatch.setattr(module, "run_tasks", run)
     library = build(tmp_path / "library", stratum(None, FORTY, min_recovery_frac=0.4))

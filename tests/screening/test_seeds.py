@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
-from scenario_lib.feeders.checks import LARGEST_SEED
-from scenario_lib.screening.seeds import Seeds, holds, numbered, shared
+from scenario_lib._values import LARGEST_SEED
+from scenario_lib.screening.request import Seeds, holds, numbered, shared
 
 SOME: list[Seeds] = [
     numbered(0, 5),

@@ -5,8 +5,8 @@ import random
 import pytest
 from measured_samples import accepted, measured, voltages
 
+from scenario_lib.screening.candidate import Measured, StageFailure
 from scenario_lib.screening.criteria import Reason, ScreeningCriteria
-from scenario_lib.screening.measure import Measured, StageFailure
 from scenario_lib.screening.request import Goal
 from scenario_lib.screening.select import Selection, select, verdict
 

@@ -6,22 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from scenario_lib.pipelines.build import summary_lines
 from stratum_samples import MIXTURE, kind_at, measure_kinds, recovery_at, stratum
 
+from scenario_lib.analysis.info import library_info
 from scenario_lib.errors import BuildRefusedError, InvalidSettingError
-from scenario_lib.execution.tasks import Outcome
-from scenario_lib.library.export import export_recipe
-from scenario_lib.library.files import DIGESTED
-from scenario_lib.library.loader import ScenarioLibrary
-from scenario_lib.library.merge import merge_libraries
+from scenario_lib.execution.tasks import TaskOutcome
+from scenario_lib.library.combine import export_recipe, merge_libraries
+from scenario_lib.library.layout import DIGESTED
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.scenario.settings import Range
 from scenario_lib.screening import build as module
-from scenario_lib.screening.build import BuildResult, build_strata
-from scenario_lib.screening.library_info import library_info
-from scenario_lib.screening.planned import require_disjoint
-from scenario_lib.screening.progress import Progress
+from scenario_lib.screening.build import BuildProgress, BuildResult, build_strata
 from scenario_lib.screening.request import BuildOptions, CandidateRequest, Quota
-from scenario_lib.screening.summary import summary_lines
+from scenario_lib.screening.select import require_disjoint
 
 
 class Stopped(BaseException):
@@ -46,7 +44,7 @@ def in_this_process(monkeypatch):
                 if len(ran) == stop_after:
                     raise Stopped
                 ran.append(under_way.pop(rng.randrange(len(under_way))))
-                yield Outcome(ran[-1], function(ran[-1]))
+                yield TaskOutcome(ran[-1], function(ran[-1]))
 
         monkeypatch.setattr(module, "run_tasks", run)
         return ran
@@ -183,7 +181,7 @@ def test_a_stratum_draws_what_a_plain_build_of_its_seeds_draws(in_this_process, 
 
 
 def test_progress_goes_on_from_stratum_to_stratum(in_this_process, tmp_path: Path) -> None:
-    steps: list[Progress] = []
+    steps: list[BuildProgress] = []
     build_strata(MIXTURE, BuildOptions(tmp_path / "library"), steps.append)
     assert {step.total for step in steps} == {5 + 3 + 2}
     assert [step.done for step in steps] == sorted(step.done for step in steps)

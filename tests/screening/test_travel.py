@@ -6,19 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scenario_lib._parsing import data_dir
 from scenario_lib.errors import DataFileError
-from scenario_lib.execution.parcel import pack, unpack
-from scenario_lib.execution.portable import PackageFile, Portable
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.feeders.data_files import data_dir
+from scenario_lib.execution.task_bundle import PackageFile, PortableTask, pack, unpack
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.scenario.settings import RandomizationSettings
+from scenario_lib.screening.build import MeasureTask
+from scenario_lib.screening.candidate import MeasurePlan
 from scenario_lib.screening.criteria import ScreeningCriteria
-from scenario_lib.screening.measure import MeasurePlan
-from scenario_lib.screening.travel import Measuring
 
 
-def measuring(system: str | Path, specs_dir: Path | None = None) -> Measuring:
-    return Measuring(
+def measuring(system: str | Path, specs_dir: Path | None = None) -> MeasureTask:
+    return MeasureTask(
         MeasurePlan(load_experiment(system), RandomizationSettings(), ScreeningCriteria(), specs_dir, full_table=True)
     )
 
@@ -46,7 +45,7 @@ def test_figures_are_the_same_where_the_files_were_unpacked(own: Path, tmp_path:
     expected = here(7)
     own.rename(tmp_path / "gone")
     there = unpack(parcel.content, tmp_path / "there")
-    assert isinstance(there, Portable)
+    assert isinstance(there, PortableTask)
     there.prepare()
     found = there(7)
     assert found.measured == expected.measured

@@ -10,8 +10,8 @@ import pytest
 
 from scenario_lib.errors import BuildRefusedError, UnwritableFileError
 from scenario_lib.library.writer import write_digests
+from scenario_lib.screening.journal import Workspace
 from scenario_lib.screening.request import BuildOptions, CandidateRequest, Quota
-from scenario_lib.screening.workspace import Workspace
 
 TEN = CandidateRequest(candidates=10)
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import sys
 
-from scenario_lib.feeders.catalogue import load_experiment
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.rollout import run_rollout

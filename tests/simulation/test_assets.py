@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scenario_lib._parsing import data_dir
 from scenario_lib.errors import DataFileError, MissingDataError
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.feeders.data_files import data_dir
 from scenario_lib.feeders.experiment import Experiment
-from scenario_lib.feeders.models import shipped_model
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.models.specs import shipped_model
 from scenario_lib.simulation.assets import assets_digest, load_assets, openg2g_spec
 
 MODEL = shipped_model("Llama-3.1-8B")

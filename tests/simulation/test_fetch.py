@@ -8,8 +8,8 @@ import pytest
 from openg2g.datacenter.workloads.inference import InferenceData
 
 from scenario_lib.errors import MissingDataError
-from scenario_lib.feeders.models import shipped_models
-from scenario_lib.simulation.fetch import fetch_measured_specs
+from scenario_lib.models.specs import shipped_models
+from scenario_lib.simulation.assets import fetch_measured_specs
 
 SPECS = tuple(model.spec for model in shipped_models())
 

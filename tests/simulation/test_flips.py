@@ -5,23 +5,29 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.feeders.feeder import Limits
+from scenario_lib.feeders.experiment import VoltageLimits
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
-from scenario_lib.simulation.agreement import Agreement, at_a_limit, compare_ofo, compare_rollouts
+from scenario_lib.simulation.agreement import (
+    Agreement,
+    at_a_limit,
+    compare_ofo,
+    compare_rollouts,
+    continuous_batches,
+    rounding_distance,
+)
 from scenario_lib.simulation.assets import load_assets
-from scenario_lib.simulation.compiled.engine import (
+from scenario_lib.simulation.compiled.power_flow import OPENDSS
+from scenario_lib.simulation.compiled.rollout import (
     CompiledScenario,
     compile_scenario,
     empty_record,
     ofo_controllers,
     run_compiled,
+    run_ofo,
     start_of,
 )
-from scenario_lib.simulation.compiled.loops import run_ofo
-from scenario_lib.simulation.compiled.power_flow import OPENDSS
-from scenario_lib.simulation.compiled.rounding import continuous_batches, way_to
 from scenario_lib.simulation.rollout import Rollout
 
 SEED, SECOND, MODEL = 59007, 3473, 3
@@ -70,7 +76,7 @@ def compare(compiled: CompiledScenario, ours: Rollout, theirs: Rollout) -> Agree
 )
 def test_way_to_a_batch_size(x: float, size: int, way: float) -> None:
     feasible = np.array([8, 16, 32, 64, 128, 256, 512, 512, 512])
-    assert way_to(x, size, feasible) == pytest.approx(way, abs=1e-14)
+    assert rounding_distance(x, size, feasible) == pytest.approx(way, abs=1e-14)
 
 
 def test_a_decision_on_a_boundary_is_explained(compiled: CompiledScenario, ours: Rollout) -> None:
@@ -122,4 +128,4 @@ def test_equal_decisions_need_no_explanation(ours: Rollout) -> None:
 
 def test_voltages_at_a_limit() -> None:
     voltages_pu = np.array([[1.0, 1.0], [0.95 + 4e-8, 1.0], [1.0, 1.05 - 4e-8], [0.95 - 6e-8, 1.05 + 6e-8]])
-    assert at_a_limit(voltages_pu, Limits()).tolist() == [False, True, True, False]
+    assert at_a_limit(voltages_pu, VoltageLimits()).tolist() == [False, True, True, False]

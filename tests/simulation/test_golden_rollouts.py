@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from openg2g.grid.opendss import dss
 
-from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.metrics.voltage import measure_voltages, penalty_trace
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
-from scenario_lib.screening.tuning import as_screened
+from scenario_lib.screening.criteria import as_screened
 from scenario_lib.simulation.assets import Assets, load_assets
 from scenario_lib.simulation.rollout import Rollout, run_rollout
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from scenario_lib.feeders.catalogue import experiment_names, load_experiment
+from scenario_lib.feeders.experiment_file import experiment_names, load_experiment
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import Engine, simulator
-from scenario_lib.simulation.power_shares import power_shares
+from scenario_lib.simulation.rollout import power_shares
 
 
 @pytest.mark.parametrize("system", experiment_names())

@@ -15,15 +15,14 @@ from openg2g.grid.config import TapPosition
 from openg2g.grid.opendss import OpenDSSGrid
 
 from scenario_lib.errors import UnknownNameError
-from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.feeders.sites import Ramp
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import base_scenario, randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings, Range
 from scenario_lib.simulation.assets import Assets, load_assets
-from scenario_lib.simulation.datacenters import build_datacenters
-from scenario_lib.simulation.policies import build_controllers
+from scenario_lib.simulation.opendss.datacenters import build_controllers, build_datacenters
 from scenario_lib.simulation.rollout import Rollout, run_rollout
 
 

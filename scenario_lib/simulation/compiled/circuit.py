@@ -1,24 +1,182 @@
-"""The circuit of one experiment as a `Network`, read from OpenDSS after the reference engine's start-up.
+"""Put a circuit that was read into the order of elimination, ready for the kernels.
+
+The circuit of one experiment as a `Network`, read from OpenDSS after the reference engine's start-up.
 
 Everything but variable loads (datacenters, PV systems, time-varying loads) stands still in a rollout, so a circuit is
 read once per process and experiment. It serves every scenario whose elements are at the same buses.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from openg2g.grid.opendss import dss
 
+from scenario_lib._arrays import Ints
+from scenario_lib.errors import NotModelledError
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.scenario.model import Scenario
-from scenario_lib.simulation.agreement import AGREEMENT_PU
-from scenario_lib.simulation.compiled.assemble import assemble_network, start_state
-from scenario_lib.simulation.compiled.errors import NotModelledError
-from scenario_lib.simulation.compiled.power_flow import OPENDSS, Network, rebuild_admittance, solve_power_flow
-from scenario_lib.simulation.compiled.read_circuit import is_symmetric, read_circuit, voltages_by_node
-from scenario_lib.simulation.compiled.refusals import refuse_what_is_not_modelled
-from scenario_lib.simulation.grid import ScenarioGrid
-from scenario_lib.simulation.opendss import opendss_held
+from scenario_lib.simulation.compiled.circuit_reader import (
+    LoadPart,
+    RawCircuit,
+    is_symmetric,
+    read_circuit,
+    refuse_what_is_not_modelled,
+    voltages_by_node,
+)
+from scenario_lib.simulation.compiled.power_flow import (
+    OPENDSS,
+    GridState,
+    LoadTable,
+    Network,
+    rebuild_admittance,
+    solve_power_flow,
+)
+from scenario_lib.simulation.compiled.sparse import Pattern, Sweep, analyse, factorise
+from scenario_lib.simulation.opendss.engine import opendss_held
+from scenario_lib.simulation.opendss.grid import ScenarioGrid
+
+
+def assemble_network(
+    raw: RawCircuit, start_v: dict[str, complex], recorded: list[str], variable_loads: list[str]
+) -> tuple[Network, tuple[str, ...]]:
+    """The circuit as a `Network`, and the names of its nodes in elimination order.
+
+    Args:
+        start_v: Voltages before the first second, by node name (V).
+        recorded: Names of the nodes to record, such as "650.1".
+        variable_loads: Lower-case names of the loads that change, in the order of their parts.
+    """
+    by_name = {part.name.lower(): part for part in raw.parts}
+    variable = [by_name[name] for name in variable_loads]
+    fixed = [part for part in raw.parts if part.name.lower() not in set(variable_loads)]
+    pattern = analyse(_neighbours(raw, variable))
+    place = np.empty(len(pattern.order), np.int64)
+    place[pattern.order] = np.arange(len(place))
+    network = _network(raw, pattern, _renumbered(fixed, place), _renumbered(variable, place))
+    names = tuple(raw.nodes[i] for i in pattern.order)
+    position = {name: i for i, name in enumerate(names)}
+    network = network._replace(
+        recorded=np.array([position[name] for name in recorded], np.int64),
+        start_v=np.array([*(start_v[name] for name in names), 0.0]),
+    )
+    return network, names
+
+
+def _neighbours(raw: RawCircuit, variable: list[LoadPart]) -> list[set[int]]:
+    near = [set(np.flatnonzero(row).tolist()) - {i} for i, row in enumerate(raw.admittance)]
+    for part in variable:
+        if part.node is not None and part.return_node is not None:
+            near[part.node].add(part.return_node)
+            near[part.return_node].add(part.node)
+    return near
+
+
+def _renumbered(parts: list[LoadPart], place: np.ndarray) -> list[LoadPart]:
+    """The same parts with nodes in elimination order, ground being the number of nodes."""
+
+    def at(node: int | None) -> int:
+        return len(place) if node is None else int(place[node])
+
+    return [replace(part, node=at(part.node), return_node=at(part.return_node)) for part in parts]
+
+
+def _network(raw: RawCircuit, pattern: Pattern, fixed: list[LoadPart], variable: list[LoadPart]) -> Network:
+    n = len(pattern.order)
+    source_a = raw.source_a[pattern.order]
+    rebuilt = pattern.reach(_nodes(variable, n))
+    driven = _nodes([*fixed, *variable], n) | set(np.flatnonzero(source_a).tolist())
+    lower, diagonal = _values(raw, pattern)
+    unchanged = np.setdiff1d(np.arange(n), rebuilt)
+    factorise(pattern.column_start, pattern.targets, pattern.target_start(), unchanged, lower, diagonal)
+    return Network(
+        column_start=pattern.column_start,
+        rows=pattern.rows,
+        targets=pattern.targets,
+        target_start=pattern.target_start(),
+        forward=_forward(pattern, pattern.reach(driven)),
+        backward=_backward(pattern),
+        rebuilt=rebuilt,
+        lower=lower,
+        diagonal=diagonal,
+        source_a=source_a,
+        base_v=raw.base_v[pattern.order],
+        loads=load_table([*fixed, *variable]),
+        fixed_power_va=np.array([part.power_va for part in fixed], complex),
+        fixed_admittance=np.array([part.power_va.conjugate() / part.base_v**2 for part in fixed], complex),
+        off_diagonal=np.array([_entry_between(pattern, part) for part in variable], np.int64),
+        recorded=np.zeros(0, np.int64),
+        start_v=np.zeros(0, complex),
+    )
+
+
+def _entry_between(pattern: Pattern, part: LoadPart) -> int:
+    """Entry of Y between a part's two nodes; -1 if one is ground."""
+    ground = len(pattern.order)
+    if part.node in (None, ground) or part.return_node in (None, ground):
+        return -1
+    return pattern.entry(part.node, part.return_node)
+
+
+def _nodes(parts: list[LoadPart], ground: int) -> set[int]:
+    return {node for part in parts for node in (part.node, part.return_node) if node is not None and node != ground}
+
+
+def _forward(pattern: Pattern, columns: Ints) -> Sweep:
+    entries = np.flatnonzero(np.isin(pattern.columns(), columns))
+    return _sweep(pattern.rows[entries], pattern.columns()[entries], entries)
+
+
+def _backward(pattern: Pattern) -> Sweep:
+    entries = np.lexsort((pattern.columns(), -pattern.rows))
+    return _sweep(pattern.columns()[entries], pattern.rows[entries], entries)
+
+
+def _sweep(target: Ints, source: Ints, entry: Ints) -> Sweep:
+    return Sweep(target.astype(np.uint32), source.astype(np.uint32), entry.astype(np.uint32))
+
+
+def _values(raw: RawCircuit, pattern: Pattern) -> tuple[np.ndarray, np.ndarray]:
+    ordered = raw.admittance[np.ix_(pattern.order, pattern.order)]
+    return ordered[pattern.rows, pattern.columns()].copy(), ordered.diagonal().copy()
+
+
+def load_table(parts: list[LoadPart]) -> LoadTable:
+    """Load parts, with nodes in elimination order, as a table for the kernels."""
+    base_v = np.array([part.base_v for part in parts])
+    # A part whose `min` lies below its `low` leaves its band at `low` already.
+    min_v = base_v * [max(part.min_pu, part.low_pu) for part in parts]
+    max_v = base_v * [part.max_pu for part in parts]
+    return LoadTable(
+        node=np.array([part.node for part in parts], np.uint32),
+        return_node=np.array([part.return_node for part in parts], np.uint32),
+        model=np.array([part.model for part in parts], np.int64),
+        base_v=base_v,
+        low_v=base_v * [part.low_pu for part in parts],
+        min_v=min_v,
+        max_v=max_v,
+        min_squared=min_v**2,
+        max_squared=max_v**2,
+        watt_exponent=np.array([part.watt_exponent for part in parts]),
+        var_exponent=np.array([part.var_exponent for part in parts]),
+    )
+
+
+def start_state(network: Network) -> GridState:
+    """The state before the first second: voltages as compiled, variable loads at zero, Y not yet factorised."""
+    n, n_loads = network.source_a.size, network.loads.node.size
+    n_fixed = network.fixed_power_va.size
+    power, admittance = np.zeros(n_loads, complex), np.zeros(n_loads, complex)
+    power[:n_fixed], admittance[:n_fixed] = network.fixed_power_va, network.fixed_admittance
+    return GridState(
+        v=network.start_v.copy(),
+        magnitude_v=np.abs(network.start_v[:n]),
+        power_va=power,
+        admittance=admittance,
+        lower=network.lower.copy(),
+        inverse_diagonal=network.diagonal.copy(),
+        forward=np.zeros(network.forward.entry.size, complex),
+        backward=np.zeros(network.backward.entry.size, complex),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +254,7 @@ def _check_against_opendss(circuit: Circuit) -> None:
             f"something of this circuit (the voltage at {circuit.node_names[worst]} is {distance[worst]:.1e} pu "
             f"off OpenDSS's after {iterations} and {dss.Solution.Iterations()} iterations)"
         )
+
+
+AGREEMENT_PU = 5e-8
+"""Largest voltage difference of the engines that is accepted."""

@@ -1,27 +1,69 @@
-"""A window of a compiled scenario, ready to be played: its tables, and the state of the feeder when it begins."""
+"""Where a scenario's power flow goes on: the path to a second matters at 1e-5 pu, so it is kept, or walked again.
 
+A window of a compiled scenario, ready to be played: its tables, and the state of the feeder when it begins.
+
+Compiled episodes of this process, as many as fit: a scenario that is played again begins within milliseconds.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scenario_lib.errors import InvalidSettingError
+from scenario_lib._arrays import Floats, Ints
+from scenario_lib._values import require_at_least
+from scenario_lib.errors import InvalidSettingError, NotModelledError, PowerFlowError
+from scenario_lib.execution.process import fork_safe_lock
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.simulation.assets import Assets
-from scenario_lib.simulation.compiled.checkpoint import Checkpoint, baseline_checkpoint
 from scenario_lib.simulation.compiled.circuit import Circuit
-from scenario_lib.simulation.compiled.compile_once import compiling_once
-from scenario_lib.simulation.compiled.datacenter_tables import DatacenterTables
-from scenario_lib.simulation.compiled.engine import CompiledScenario, compile_scenario
-from scenario_lib.simulation.compiled.errors import NotModelledError
-from scenario_lib.simulation.compiled.play_kernels import fill_itl_table
+from scenario_lib.simulation.compiled.datacenter import DatacenterTables
+from scenario_lib.simulation.compiled.jit import compiling_once
 from scenario_lib.simulation.compiled.power_flow import OPENDSS, Tolerance
-from scenario_lib.simulation.compiled.step_kernels import fill_power_table
+from scenario_lib.simulation.compiled.rollout import (
+    CONVERGED,
+    CompiledScenario,
+    compile_scenario,
+    empty_record,
+    run_uncontrolled,
+    start_of,
+)
+from scenario_lib.simulation.compiled.step_kernels import fill_itl_table, fill_power_table
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+
+@dataclass(frozen=True, slots=True)
+class GridCheckpoint:
+    """All that the power flow of `second` depends on, besides what the scenario prescribes.
+
+    Attributes:
+        v: Node voltages of the second before (V), ground last, shape (n + 1,).
+        magnitude_v: Their magnitudes, shape (n,).
+        admittance: Admittances that Y holds for each load part (S), shape (K,).
+    """
+
+    second: int
+    v: NDArray[np.complex128]
+    magnitude_v: NDArray[np.float64]
+    admittance: NDArray[np.complex128]
+
+
+def baseline_checkpoint(compiled: CompiledScenario, second: int, tolerance: Tolerance = OPENDSS) -> GridCheckpoint:
+    """Where the baseline stands when `second` is next: the start of an episode inside a rollout.
+
+    Raises:
+        PowerFlowError: The power flow does not converge before.
+    """
+    network, state, *prescribed = start_of(compiled)
+    record = empty_record(compiled, second)
+    with compiling_once("policy-none"):
+        failed, outcome = run_uncontrolled(network, state, *prescribed, tolerance, record)
+    if outcome != CONVERGED:
+        raise PowerFlowError(failed, "step")
+    return GridCheckpoint(second, state.v, state.magnitude_v, state.admittance)
 
 
 class EpisodeTables(NamedTuple):
@@ -45,7 +87,7 @@ class EpisodeTables(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment:
+class SiteArrays:
     """What stands at which site; the same for every scenario of an experiment.
 
     Attributes:
@@ -78,9 +120,9 @@ class CompiledEpisode:
     """
 
     circuit: Circuit
-    deployment: Deployment
+    deployment: SiteArrays
     tables: EpisodeTables
-    checkpoint: Checkpoint
+    checkpoint: GridCheckpoint
     initial_levels: Ints
 
     @property
@@ -141,9 +183,9 @@ def _require_initial_levels(scenario: Scenario, tables: DatacenterTables) -> Non
             raise NotModelledError(f"initial batch size {model.initial_batch_size} of model {model.label}")
 
 
-def _deployment(compiled: CompiledScenario) -> Deployment:
+def _deployment(compiled: CompiledScenario) -> SiteArrays:
     tables, feeding = compiled.tables, compiled.feeding
-    return Deployment(
+    return SiteArrays(
         site_names=tables.site_names,
         model_labels=tables.model_labels,
         site_of_model=tables.site_of_model,
@@ -171,3 +213,80 @@ def _window(compiled: CompiledScenario, start: int) -> EpisodeTables:
         active_replicas=tables.active_replicas[start:].copy(),
         base_w=tables.base_w,
     )
+
+
+EPISODE_CACHE_MB = 512
+"""Memory for compiled episodes in each process (MB); about 1 MB for 1000 seconds of five models."""
+
+_BYTES_PER_MB = 1_000_000
+
+
+class SameObject:
+    """An object as part of a key: itself, whatever it holds. Keeps the object, so that its identity is not reused."""
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SameObject) and self.held is other.held
+
+    def __hash__(self) -> int:
+        return id(self.held)
+
+
+class EpisodeCache:
+    """Episodes by key; those used longest ago go first. Threads may share it.
+
+    Args:
+        capacity_mb: Memory of the episodes together (MB). One that is larger alone is made, but not kept.
+    """
+
+    def __init__(self, capacity_mb: float = EPISODE_CACHE_MB) -> None:
+        self._known: OrderedDict[Hashable, CompiledEpisode] = OrderedDict()
+        self._lock = fork_safe_lock()
+        self.n_bytes = 0
+        self.resize(capacity_mb)
+
+    def resize(self, capacity_mb: float) -> None:
+        """Another capacity (MB); 0 keeps nothing.
+
+        Raises:
+            InvalidSettingError: Less than 0.
+        """
+        require_at_least("capacity_mb", capacity_mb, 0)
+        with self._lock:
+            self._capacity = int(capacity_mb * _BYTES_PER_MB)
+            self._shrink()
+
+    def get(self, key: Hashable, make: Callable[[], CompiledEpisode]) -> CompiledEpisode:
+        """The episode of a key, made if it is not there."""
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        episode = make()
+        with self._lock:
+            # Another thread may have made the same meanwhile; both are equal.
+            if key not in self._known:
+                self._known[key] = episode
+                self.n_bytes += episode.n_bytes
+                self._shrink()
+        return episode
+
+    def clear(self) -> None:
+        """Forget all episodes."""
+        with self._lock:
+            self._known.clear()
+            self.n_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def _shrink(self) -> None:
+        while self.n_bytes > self._capacity:
+            _, dropped = self._known.popitem(last=False)
+            self.n_bytes -= dropped.n_bytes
+
+
+EPISODES = EpisodeCache()
+"""Those of this process."""

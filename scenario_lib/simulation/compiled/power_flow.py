@@ -1,23 +1,117 @@
-"""The power flow of one second: OpenDSS's fixed-point iteration, with the same start, stop and order of events.
+"""What single-phase parts of loads draw at a voltage: OpenDSS's load models 1, 2, 4 and 5.
+
+Formulas: OpenDSS technical notes on the load model, checked against its terminal currents at voltages from 0.3 to
+1.3 pu. In band: constant power (1), linear active and quadratic reactive power unless told otherwise (4), constant
+current magnitude (5). Model 2, constant impedance, cancels against its own admittance and is never in a table.
+Below `v_min` the current goes linearly down to that of the nominal impedance at `v_low`, which holds below; above
+`v_max` it is that of the impedance which meets the model there.
+
+The power flow of one second: OpenDSS's fixed-point iteration, with the same start, stop and order of events.
 
 V becomes Y^-1 I(V), where Y holds the loads' admittances as of its last rebuild and I what the loads draw beyond
 these. Converged when no voltage magnitude changed by more than the tolerance against the iteration before, the
 first one being compared with the solution before. Stopping where OpenDSS stops matters: a converged solution differs
 from its answer by up to 5e-5 pu, and OFO decisions feel that.
+
+One second of a feeder: set what the variable loads draw, and solve.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from scenario_lib.simulation.compiled.factor import Sweep, copy_entries, factorise, solve_in_place
-from scenario_lib.simulation.compiled.kernels import kernel
-from scenario_lib.simulation.compiled.load_currents import LoadTable, draw_currents
+from scenario_lib._arrays import Complexes, Floats, Indices, Ints
+from scenario_lib.simulation.compiled.jit import inlined_kernel, kernel
+from scenario_lib.simulation.compiled.sparse import Sweep, copy_entries, factorise, solve_in_place
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Complexes = NDArray[np.complex128]
+CONSTANT_POWER, CONSTANT_IMPEDANCE, VOLTAGE_EXPONENTS, CONSTANT_CURRENT = 1, 2, 4, 5
+KNOWN_MODELS = (CONSTANT_POWER, CONSTANT_IMPEDANCE, VOLTAGE_EXPONENTS, CONSTANT_CURRENT)
+
+
+class LoadTable(NamedTuple):
+    """Parts of loads between two nodes each, shape (K,) throughout; a tuple, as kernels take no classes.
+
+    Attributes:
+        node, return_node: Where the current goes in and out; n means ground.
+        model: One of the constants above, never `CONSTANT_IMPEDANCE`.
+        base_v: Nominal voltage across the part (V).
+        low_v, min_v, max_v: Where the model changes (V).
+        min_squared, max_squared: Squares of two of these (V^2).
+        watt_exponent, var_exponent: For `VOLTAGE_EXPONENTS`.
+    """
+
+    node: Indices
+    return_node: Indices
+    model: Ints
+    base_v: Floats
+    low_v: Floats
+    min_v: Floats
+    max_v: Floats
+    min_squared: Floats
+    max_squared: Floats
+    watt_exponent: Floats
+    var_exponent: Floats
+
+
+@kernel
+def draw_currents(
+    table: LoadTable, power_va: Complexes, admittance: Complexes, v: Complexes, current_a: Complexes
+) -> None:
+    """Add to every node's current what Y counts for the parts at it, less what they draw (A).
+
+    Arrays are taken out of their tuple first: passing the tuple on would cost more than all of the arithmetic.
+
+    Args:
+        power_va, admittance: Of each part, as drawn and as in Y, shape (K,).
+        v: Node voltages (V), ground last, shape (n + 1,).
+        current_a: Shape (n + 1,); what is put at ground does not matter.
+    """
+    node_of, return_of, model, base_v = table.node, table.return_node, table.model, table.base_v
+    low_v, min_v, max_v = table.low_v, table.min_v, table.max_v
+    min_squared, max_squared = table.min_squared, table.max_squared
+    watt_exponent, var_exponent = table.watt_exponent, table.var_exponent
+    for k in range(node_of.size):
+        node, return_node = node_of[k], return_of[k]
+        across = v[node] - v[return_node]
+        squared = across.real * across.real + across.imag * across.imag
+        watts, negative_vars = power_va[k].real, -power_va[k].imag
+        if squared <= min_squared[k] or squared > max_squared[k]:
+            scale = _out_of_band(model[k] == CONSTANT_CURRENT, base_v[k], low_v[k], min_v[k], max_v[k], squared)
+        elif model[k] == CONSTANT_POWER:
+            scale = 1.0 / squared
+        elif model[k] == CONSTANT_CURRENT:
+            scale = 1.0 / (np.sqrt(squared) * base_v[k])
+        else:
+            ratio, scale = np.sqrt(squared) / base_v[k], 1.0 / squared
+            watts *= _raised(ratio, watt_exponent[k])
+            negative_vars *= _raised(ratio, var_exponent[k])
+        current = (admittance[k] - complex(watts * scale, negative_vars * scale)) * across
+        current_a[node] += current
+        current_a[return_node] -= current
+
+
+@kernel
+def _raised(ratio: float, exponent: float) -> float:
+    """A power, without the cost of one for OpenDSS's default exponents."""
+    if exponent == 1.0:
+        return ratio
+    return ratio * ratio if exponent == 2.0 else ratio**exponent
+
+
+@kernel
+def _out_of_band(
+    constant_current: bool, base_v: float, low_v: float, min_v: float, max_v: float, squared_v: float
+) -> float:
+    """Factor from conjugate power to admittance outside min_v to max_v."""
+    nominal = 1.0 / (base_v * base_v)
+    if squared_v <= low_v * low_v:
+        return nominal
+    if squared_v > min_v * min_v:
+        return nominal * base_v / max_v if constant_current else 1.0 / (max_v * max_v)
+    current_low = nominal * low_v
+    current_min = nominal * base_v if constant_current else 1.0 / min_v
+    voltage = np.sqrt(squared_v)
+    return float((current_low + (current_min - current_low) / (min_v - low_v) * (voltage - low_v)) / voltage)
 
 
 class Network(NamedTuple):
@@ -160,3 +254,62 @@ def _take(new_v: Complexes, v: Complexes, magnitude_v: Floats, base_v: Floats, c
         settled += abs(magnitude - magnitude_v[node]) <= change_pu * base_v[node]
         magnitude_v[node] = magnitude
     return settled == base_v.size
+
+
+W_PER_KW = 1000.0
+
+
+class LoadArrays(NamedTuple):
+    """Which power goes into which variable load; S sites, E PV systems and time-varying loads.
+
+    Variable loads are the sites' phases A, B, C first, then the parts of each PV system and time-varying load.
+
+    Attributes:
+        datacenter_tan: Reactive per active power of datacenters.
+        element_kw: Active power per phase, negative for generation (kW), shape (T, E).
+        element_tan: Reactive per active power, shape (E,).
+        element_of_part: PV system or load that each further part belongs to, shape (V - 3 S,).
+    """
+
+    datacenter_tan: float
+    element_kw: Floats
+    element_tan: Floats
+    element_of_part: Ints
+
+
+@inlined_kernel
+def set_powers(network: Network, state: GridState, feeding: LoadArrays, second: int, site_power_w: Floats) -> None:
+    """Set every variable load's power; site_power_w has shape (S, 3)."""
+    part = network.fixed_power_va.size
+    for site in range(site_power_w.shape[0]):
+        for phase in range(3):
+            state.power_va[part] = _power_va(site_power_w[site, phase] / W_PER_KW, feeding.datacenter_tan)
+            part += 1
+    for element in feeding.element_of_part:
+        state.power_va[part] = _power_va(feeding.element_kw[second, element], feeding.element_tan[element])
+        part += 1
+
+
+@kernel
+def _power_va(kw: float, tan: float) -> complex:
+    return complex(kw * W_PER_KW, kw * tan * W_PER_KW)
+
+
+@inlined_kernel
+def solve_second(network, state, feeding, second, site_power_w, tolerance, first):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+    """Power flow of one second; the number of iterations, 0 if it did not converge.
+
+    The first second of a rollout rebuilds Y: elements were added since the circuit was compiled.
+    """
+    set_powers(network, state, feeding, second, site_power_w)
+    if first:
+        rebuild_admittance(network, state)
+    return solve_power_flow(network, state, tolerance)
+
+
+@inlined_kernel
+def record_voltages(network: Network, state: GridState, out_pu: Floats) -> None:
+    """Voltages of the recorded bus-phases (pu) into `out_pu`, shape (N,)."""
+    for i in range(network.recorded.size):
+        node = network.recorded[i]
+        out_pu[i] = state.magnitude_v[node] / network.base_v[node]

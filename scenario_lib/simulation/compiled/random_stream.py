@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 from numba.np.random import _constants as numpy_tables
 from numpy.typing import NDArray
 
-from scenario_lib.simulation.compiled.kernels import kernel
+from scenario_lib.simulation.compiled.jit import kernel
 
 _MULTIPLIER_HIGH = np.uint64(2549297995355413924)
 _MULTIPLIER_LOW = np.uint64(4865540595714422341)

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scenario_lib.feeders.bus_power import PVSystem, TimeVaryingLoad
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.feeders.experiment import Experiment
-from scenario_lib.feeders.feeder import Feeder
-from scenario_lib.feeders.sites import Site
+from scenario_lib.feeders.experiment import Experiment, Feeder
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.feeders.sites import PVSystem, Site, TimeVaryingLoad
 from scenario_lib.scenario.settings import RandomizationSettings, Range
 
 # Every load model and connection, a transformer with a phase shift, a lateral of one phase, shunts, voltage

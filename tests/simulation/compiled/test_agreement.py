@@ -11,19 +11,17 @@ import pytest
 from openg2g.grid.opendss import dss
 
 from scenario_lib.errors import PowerFlowError
-from scenario_lib.feeders.catalogue import load_experiment
 from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.feeders.sites import Site
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
-from scenario_lib.simulation.agreement import AGREEMENT_PU
 from scenario_lib.simulation.assets import load_assets
-from scenario_lib.simulation.compiled.assemble import start_state
-from scenario_lib.simulation.compiled.engine import compile_scenario, run_compiled
-from scenario_lib.simulation.compiled.power_flow import ACCURATE, OPENDSS, Tolerance
-from scenario_lib.simulation.compiled.second import solve_second
-from scenario_lib.simulation.grid import ScenarioGrid
-from scenario_lib.simulation.policies import POLICIES
+from scenario_lib.simulation.compiled.circuit import AGREEMENT_PU, start_state
+from scenario_lib.simulation.compiled.power_flow import ACCURATE, OPENDSS, Tolerance, solve_second
+from scenario_lib.simulation.compiled.rollout import compile_scenario, run_compiled
+from scenario_lib.simulation.opendss.datacenters import POLICIES
+from scenario_lib.simulation.opendss.grid import ScenarioGrid
 from scenario_lib.simulation.rollout import Rollout, run_rollout
 
 SECONDS = 320  # two sensitivity estimates

@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
-from scenario_lib.simulation.compiled.crew import Crew
+from scenario_lib.simulation.compiled.batch import ThreadTeam
 
 
 def test_every_job_is_done_once_in_a_thread_of_its_own() -> None:
-    crew, seen = Crew(2), []
+    crew, seen = ThreadTeam(2), []
     meeting = threading.Barrier(3, timeout=10)
 
     def job(name: str) -> None:
@@ -25,7 +25,7 @@ def test_every_job_is_done_once_in_a_thread_of_its_own() -> None:
 
 
 def test_what_a_job_raises_is_raised_and_work_goes_on() -> None:
-    crew, done = Crew(1), []
+    crew, done = ThreadTeam(1), []
 
     def fail() -> None:
         raise ValueError("wrong")
@@ -40,16 +40,16 @@ def test_what_a_job_raises_is_raised_and_work_goes_on() -> None:
 
 def test_alone_no_thread_is_started() -> None:
     before = set(threading.enumerate())
-    crew, done = Crew(0), []
+    crew, done = ThreadTeam(0), []
     crew.run([lambda: done.append(1)])
-    Crew(3)
+    ThreadTeam(3)
     assert done == [1]
     assert set(threading.enumerate()) <= before
 
 
 def test_threads_end_with_their_crew() -> None:
     before = set(threading.enumerate())
-    crew = Crew(2)
+    crew = ThreadTeam(2)
     crew.run([lambda: None] * 3)
     started = set(threading.enumerate()) - before
     assert len(started) == 2

@@ -11,20 +11,23 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from scenario_lib.errors import MissingDataError, UnknownNameError
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.feeders.experiment import Experiment
-from scenario_lib.feeders.feeder import Feeder
+from scenario_lib.errors import MissingDataError, NotModelledError, UnknownNameError
+from scenario_lib.feeders.experiment import Experiment, Feeder
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.metrics.voltage import measure_voltages, penalty_trace
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.simulation.assets import load_assets
-from scenario_lib.simulation.compiled import compile_once
-from scenario_lib.simulation.compiled.engine import CompiledScenario, compile_scenario, run_compiled, warm_up
-from scenario_lib.simulation.compiled.errors import NotModelledError
-from scenario_lib.simulation.compiled.kernels import prune_beside
-from scenario_lib.simulation.compiled.measures import measure_rollout
-from scenario_lib.simulation.policies import POLICIES
+from scenario_lib.simulation.compiled import jit as compile_once
+from scenario_lib.simulation.compiled.jit import prune_beside
+from scenario_lib.simulation.compiled.rollout import (
+    CompiledScenario,
+    compile_scenario,
+    measure_rollout,
+    run_compiled,
+    warm_up,
+)
+from scenario_lib.simulation.opendss.datacenters import POLICIES
 
 
 def compiled(experiment: Experiment, seed: int = 7, n_seconds: int = 60) -> CompiledScenario:
@@ -175,7 +178,7 @@ def test_a_warm_up_compiles_all_that_rollouts_need(tmp_path: Path, monkeypatch: 
     warm_up(experiment, assets)
     compiled_parts = {path.stem for path in tmp_path.glob("*.compiled")}
     assert compiled_parts == {"measures", "policy-none", "policy-ofo", "tables"}
-    monkeypatch.setattr("scenario_lib.simulation.compiled.engine.compile_scenario", None)
+    monkeypatch.setattr("scenario_lib.simulation.compiled.rollout.compile_scenario", None)
     warm_up(experiment, assets)  # nothing left to do
 
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from scenario_lib.simulation.compiled.factor import Sweep, copy_entries, factorise, solve_in_place
-from scenario_lib.simulation.compiled.ordering import Pattern, analyse
+from scenario_lib.simulation.compiled.sparse import Pattern, Sweep, analyse, copy_entries, factorise, solve_in_place
 
 
 def random_matrix(n: int, rng: np.random.Generator) -> np.ndarray:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from scenario_lib.simulation.compiled.fleet import shares_of
+from scenario_lib.simulation.compiled.batch import shares_of
 
 
 @pytest.mark.parametrize(

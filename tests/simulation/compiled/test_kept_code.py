@@ -14,7 +14,7 @@ import logging, numpy as np
 logging.basicConfig(format="%(message)s")
 from scenario_lib.simulation.compiled import kernels
 {before}
-from scenario_lib.simulation.compiled.measures import _outside, measure_rollout
+from scenario_lib.simulation.compiled.rollout import _outside, measure_rollout
 print(measure_rollout(np.array([[0.9, 1.0], [1.0, 1.1]]), 0.95, 1.05)[0].integral_pu_s, bool(_outside.stats.cache_hits))
 """
 

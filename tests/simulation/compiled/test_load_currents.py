@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from openg2g.grid.opendss import dss
 
-from scenario_lib.simulation.compiled.assemble import load_table
-from scenario_lib.simulation.compiled.load_currents import draw_currents
-from scenario_lib.simulation.compiled.read_circuit import read_circuit, voltages_by_node
+from scenario_lib.simulation.compiled.circuit import load_table
+from scenario_lib.simulation.compiled.circuit_reader import read_circuit, voltages_by_node
+from scenario_lib.simulation.compiled.power_flow import draw_currents
 
 SOURCES_PU = (0.3, 0.45, 0.55, 0.7, 0.88, 0.93, 0.97, 1.0, 1.04, 1.07, 1.12, 1.3)
 BUSES = {("wye", 1): "s.2", ("delta", 1): "s.1.2", ("wye", 3): "s", ("delta", 3): "s", ("wye", 2): "s.1.3"}

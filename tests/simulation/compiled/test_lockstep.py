@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.feeders.catalogue import load_experiment
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.simulation.assets import load_assets
-from scenario_lib.simulation.compiled.checkpoint import baseline_checkpoint
-from scenario_lib.simulation.compiled.engine import CompiledScenario, compile_scenario, run_compiled
-from scenario_lib.simulation.compiled.episode import window_of
-from scenario_lib.simulation.compiled.lockstep import Lockstep
+from scenario_lib.simulation.compiled.batch import Lockstep
+from scenario_lib.simulation.compiled.episode import baseline_checkpoint, window_of
+from scenario_lib.simulation.compiled.rollout import CompiledScenario, compile_scenario, run_compiled
 
 SECONDS = 120
 SEEDS = (7, 1007, 2007)

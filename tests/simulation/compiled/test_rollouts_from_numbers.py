@@ -8,12 +8,12 @@ import json
 import numpy as np
 import pytest
 
-from scenario_lib.feeders.canonical import canonical_json
-from scenario_lib.feeders.catalogue import load_experiment
-from scenario_lib.scenario.canonical import resolve, scenario_from_resolved
+from scenario_lib._files import canonical_json
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.scenario.model import resolve, scenario_from_resolved
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.simulation.assets import load_assets
-from scenario_lib.simulation.compiled.engine import compile_scenario, run_compiled
+from scenario_lib.simulation.compiled.rollout import compile_scenario, run_compiled
 
 N_SECONDS = 30
 

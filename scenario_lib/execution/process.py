@@ -1,0 +1,103 @@
+"""End a worker whose parent is gone: killed, it could not end its workers itself, and they would wait for ever.
+
+A limit on how long one task may take, kept inside the worker that runs it.
+
+Two lines of defence: an alarm that interrupts Python code with an exception, and, for a hang in native code that
+never returns to Python, a watchdog that ends the process. The parent sees that as a dead worker.
+
+A lock that a forked process finds free, whatever the threads of its parent were at.
+
+Signals that wait for the end of a block, as what runs in it does not survive an exception at any moment.
+"""
+
+import faulthandler
+import functools
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from scenario_lib.errors import TaskTimeoutError
+
+_LOOK_EVERY_S = 1.0
+
+
+@functools.cache
+def end_with_parent(parent: int) -> None:
+    """Watch, from now on, the process that hands out tasks, and end this one when it is gone."""
+    threading.Thread(target=_watch, args=(parent,), name="end with parent", daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    # A process whose parent ends is given another one.
+    while os.getppid() == parent:
+        time.sleep(_LOOK_EVERY_S)
+    os._exit(1)
+
+
+@contextmanager
+def deadline(timeout_s: float | None, grace_s: float) -> Iterator[None]:
+    """Run a block for at most `timeout_s` seconds; None means without limit.
+
+    A block that never returns to Python takes its process with it `grace_s` seconds later.
+
+    Raises:
+        TaskTimeoutError: The block took longer.
+    """
+    # Signals reach the main thread only; a backend that runs tasks in other threads has the watchdog alone.
+    if timeout_s is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - a path object opens the same file
+        faulthandler.dump_traceback_later(timeout_s + grace_s, exit=True, file=nowhere)
+        previous = signal.signal(signal.SIGALRM, lambda *_: _raise_timeout(timeout_s))
+        signal.setitimer(signal.ITIMER_REAL, timeout_s)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, previous)
+            faulthandler.cancel_dump_traceback_later()
+
+
+def _raise_timeout(timeout_s: float) -> Any:
+    raise TaskTimeoutError(f"took longer than {timeout_s:g} s")
+
+
+def fork_safe_lock() -> "threading.RLock":
+    """A lock that this process holds while it forks: what it guards is whole in the child, and it is free in both."""
+    lock = threading.RLock()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+    return lock
+
+
+_RAISING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGALRM") if hasattr(signal, name))
+"""Those whose handlers commonly raise: KeyboardInterrupt, an exit, a timeout."""
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Ctrl-C and the like wait until the block ends.
+
+    numba turns arguments into machine words with Python code of its own: an exception that a handler raises there
+    becomes another one, or crashes the process. Elsewhere than in the main thread handlers never run.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    handlers = {number: handler for number in _RAISING if callable(handler := signal.getsignal(number))}
+    for number in handlers:
+        signal.signal(number, lambda *signal_and_frame: came.append(signal_and_frame))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number, frame in came:
+            handlers[signal.Signals(number)](number, frame)
