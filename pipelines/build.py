@@ -36,7 +36,6 @@ from .console import (
     cluster_of,
     cluster_options,
     echo_facts,
-    engine_options,
     jobs_option,
     json_option,
     name_and_value,
@@ -46,6 +45,7 @@ from .console import (
     specs_dir_option,
     timeout_option,
 )
+from .engine_options import engine_options
 
 
 def summary_lines(result: BuildResult, wall_s: float) -> list[str]:

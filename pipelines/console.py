@@ -3,8 +3,6 @@
 Options that several commands share.
 
 Where the worker processes of a command run: on this machine, or on a cluster.
-
-Which engine rollouts run on; apart from the other options, because naming engines loads a simulator.
 """
 
 import json
@@ -20,7 +18,6 @@ import click
 
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.execution.options import CLUSTERS, Cluster
-from scenario_lib.simulation.engines import COMPILED, ENGINES, TOLERANCES
 
 if TYPE_CHECKING:
     from scenario_lib.screening.build import BuildProgress
@@ -209,14 +206,3 @@ def cluster_of(backend: str, scheduler: str | None) -> Cluster | None:
     if scheduler is not None:
         raise InvalidSettingError(f"--scheduler is {scheduler!r}; expected together with --backend dask or ray")
     return None
-
-
-def engine_options(command: Any) -> Any:
-    """`--engine` and `--tolerance`, as a decorator."""
-    engine = click.option(
-        "--engine", type=click.Choice(ENGINES), default=COMPILED, show_default=True, help="What rollouts run on."
-    )
-    tolerance = click.option(
-        "--tolerance", type=click.Choice(TOLERANCES), default="opendss", show_default=True, help="Of its power flow."
-    )
-    return engine(tolerance(command))

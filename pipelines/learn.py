@@ -24,7 +24,6 @@ from scenario_lib.simulation.engines import Engine
 
 from .console import (
     echo_facts,
-    engine_options,
     jobs_option,
     json_option,
     name_and_value,
@@ -32,6 +31,7 @@ from .console import (
     specs_dir_option,
     timeout_option,
 )
+from .engine_options import engine_options
 
 EXIT_INTERRUPTED = 130
 
