@@ -7,9 +7,9 @@ from pathlib import Path
 from scenario_lib._files import file_digest
 from scenario_lib._values import as_flag, as_path, as_system, as_text, built_as, convert_fields, instance_of, optional
 from scenario_lib.errors import InvalidSettingError, MissingExtraError, TrainingError
+from scenario_lib.learning.environments import TrainingEnvironments
 from scenario_lib.learning.evaluation import other_data, record_identity
 from scenario_lib.learning.policy import MODEL, TrainingLibrary, require_unchanged
-from scenario_lib.learning.ppo import TrainingEnvironments
 from scenario_lib.learning.run_folder import (
     RunFolder,
     ShowProgress,

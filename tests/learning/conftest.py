@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from policy_samples import UNSEEN, WritePolicy, random_policy, settings_of
 
+from scenario_lib.learning.environments import TrainingEnvironments
 from scenario_lib.learning.policy import TrainingLibrary, whole_directory, write_policy
-from scenario_lib.learning.ppo import TrainingEnvironments
 
 DATA = Path(__file__).parents[1] / "data"
 

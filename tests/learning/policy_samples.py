@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from scenario_lib.learning.actor import Actor, Layer, Normalization, RunningStatistics
+from scenario_lib.learning.environments import TrainingEnvironments, environment_facts
 from scenario_lib.learning.policy import FORMAT_VERSION, PolicyCard, PolicyParts, TrainedRecord, TrainingLibrary
-from scenario_lib.learning.ppo import TrainingEnvironments, environment_facts
 from scenario_lib.learning.settings import TrainingSettings, parse_settings
 
 UNSEEN = TrainingLibrary("0" * 64, (TrainedRecord(999, "another", "1" * 64),))

@@ -13,8 +13,8 @@ from scenario_lib._files import file_digest
 from scenario_lib.env.factories import make_batch_size_env
 from scenario_lib.errors import InvalidSettingError, PolicyError
 from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.learning.environments import TrainingEnvironments
 from scenario_lib.learning.policy import PolicyController, TrainedPolicy
-from scenario_lib.learning.ppo import TrainingEnvironments
 from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import load_assets

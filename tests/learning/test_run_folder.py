@@ -8,8 +8,8 @@ import pytest
 from policy_samples import UNSEEN, random_policy, settings_of
 
 from scenario_lib.errors import IrregularFileError, TrainingError
+from scenario_lib.learning.environments import TrainingEnvironments
 from scenario_lib.learning.policy import PolicyParts, TrainedPolicy
-from scenario_lib.learning.ppo import TrainingEnvironments
 from scenario_lib.learning.run_folder import RunFolder, require_same_run
 
 

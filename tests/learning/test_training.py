@@ -17,8 +17,8 @@ from scenario_lib._files import file_digest
 from scenario_lib.env.factories import make_batch_size_vector_env
 from scenario_lib.errors import DataFileError, InvalidSettingError, PolicyError, TrainingError
 from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.learning.environments import TrainingEnvironments, make_vector_env
 from scenario_lib.learning.policy import TrainedPolicy
-from scenario_lib.learning.ppo import TrainingEnvironments, make_vector_env
 from scenario_lib.learning.run_folder import TrainingProgress
 from scenario_lib.learning.settings import TrainingSettings, parse_settings
 from scenario_lib.learning.training import TrainingRun, train
