@@ -20,7 +20,7 @@ HOSTILE = "<script>alert('x')</script> & \"quoted\""
 @pytest.fixture
 def library(tmp_path: Path) -> ScenarioLibrary:
     experiment = load_experiment("ieee13")
-    hostile = replace(experiment, feeder=replace(experiment.feeder, name=HOSTILE))
+    hostile = replace(experiment, feeder=replace(experiment.feeder, name="a&b"))
     return ScenarioLibrary(write_sample(tmp_path / "library", [(Recipe(hostile, RandomizationSettings()), [7, 1007])]))
 
 

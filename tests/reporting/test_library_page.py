@@ -8,7 +8,7 @@ import pytest
 from library_samples import edit_metadata, sample_row, write_sample
 from page_reader import read_page
 
-from scenario_lib.errors import LibraryError, UnknownNameError
+from scenario_lib.errors import InvalidSettingError, LibraryError, UnknownNameError
 from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.library.recipe import Recipe
@@ -98,13 +98,20 @@ def test_a_library_of_several_recipes_shows_each(tmp_path: Path) -> None:
     read_page(page.to_html())
 
 
-def test_a_hostile_feeder_of_somebody_else_is_named_not_run_and_not_drawn(tmp_path: Path) -> None:
+def test_a_feeder_of_somebody_else_is_named_not_run_and_not_drawn(tmp_path: Path) -> None:
     experiment = load_experiment("ieee13")
-    feeder = replace(experiment.feeder, name=HOSTILE, zones={HOSTILE: ("671",)})
+    feeder = replace(experiment.feeder, name="a&lt-b", zones={"a&lt-b": ("671",)})
     path = write_sample(tmp_path / "l", [(Recipe(replace(experiment, feeder=feeder), RandomizationSettings()), [7])])
     page = read_page(library_page(path).to_html())
-    assert f"Scenario library on {HOSTILE}" in page.text
+    assert "Scenario library on a&lt-b" in page.text
     assert "which does not ship; give its file as --system" in page.text
+
+
+@pytest.mark.parametrize("field", ["name", "zones"])
+def test_a_hostile_name_of_a_feeder_never_comes_so_far(field: str) -> None:
+    feeder = load_experiment("ieee13").feeder
+    with pytest.raises(InvalidSettingError, match="expected a name of letters"):
+        replace(feeder, **{field: {HOSTILE: ("671",)} if field == "zones" else HOSTILE})
 
 
 def test_a_record_that_is_not_what_it_was_makes_the_verdict_bad(

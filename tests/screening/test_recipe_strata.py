@@ -47,11 +47,11 @@ def strata_of(text: str, tmp_path: Path) -> list[NamedRecipe]:
 
 
 def test_strata_of_any_size_are_planned_at_once(tmp_path: Path) -> None:
-    wide = TWO.replace("max_candidates = 4000", "max_candidates = 1_000_000_000_000")
+    wide = TWO.replace("max_candidates = 4000", "max_candidates = 1_000_000_000")
     strata = strata_of(wide, tmp_path)
     require_disjoint(planned(strata, MeasureOptions()))
-    assert recipe_for_seed(strata, 10**15 + 7, "r.toml") is strata[1].recipe
-    assert recipe_for_seed(strata, 10**15 - 993, "r.toml") is strata[0].recipe
+    assert recipe_for_seed(strata, 10**12 + 7, "r.toml") is strata[1].recipe
+    assert recipe_for_seed(strata, 10**12 - 993, "r.toml") is strata[0].recipe
 
 
 def test_a_stratum_inherits_what_it_does_not_say(tmp_path: Path) -> None:
