@@ -82,13 +82,13 @@ def test_feeder_check_of_one_bus(run, village_file: Path) -> None:
     for bus in ("lane", "source", "nowhere"):
         seen = run("feeder", "check", village_file, "--bus", bus)
         assert (seen.exit_code, seen.output) == (1, "")
-        assert f"{bus} cannot host a datacenter; expected of square, mill, harbour, quay, school" in seen.errors
+        assert f"{bus} cannot host a datacenter; expected one of square, mill, harbour, quay, school" in seen.errors
 
 
 def test_feeder_check_with_faults_prints_them_and_exits_1(run, edited_village: Callable[[str, str], Path]) -> None:
     seen = run("feeder", "check", edited_village('bus = "harbour"', 'bus = "harbor"'))
     assert seen.exit_code == 1
-    assert seen.output.splitlines()[-1] == "does not fit        site hall: no bus 'harbor'"
+    assert seen.output.splitlines()[-1] == "does not fit        site hall: no bus 'harbor' (did you mean 'harbour'?)"
     assert seen.errors == ""
 
 

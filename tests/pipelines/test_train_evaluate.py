@@ -24,14 +24,14 @@ def run(*args: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, st
 @pytest.mark.parametrize(
     ("options", "code", "text"),
     [
-        (["--set", "gama=0.9"], 2, "setting 'gama' is not known; expected one of steps"),
+        (["--set", "gama=0.9"], 2, "setting 'gama' is not known; did you mean 'gamma'?"),
         (["--set", "gamma"], 2, "--set is 'gamma'; expected NAME=VALUE"),
         (["--reward", "w_switch=much more"], 2, "--reward w_switch: 'much more' is not a value"),
-        (["--steps", "0"], 1, "steps is 0; expected at least 1"),
-        (["--action", "free"], 1, "action is 'free'; expected one of delta, coupled"),
+        (["--steps", "0"], 2, "steps is 0; expected at least 1"),
+        (["--action", "free"], 2, "action is 'free'; expected one of delta, coupled"),
         (["--config", "missing.toml"], 1, "missing.toml: no such file"),
-        (["--engine", "fast"], 1, "engine is 'fast'; expected one of compiled, reference"),
-        (["--engine", "reference"], 1, "command line: envs is 8; expected 1 on the reference engine"),
+        (["--engine", "fast"], 2, "engine is 'fast'; expected one of compiled, reference"),
+        (["--engine", "reference"], 2, "command line: envs is 8; expected 1 on the reference engine"),
     ],
 )
 def test_train_refuses_bad_settings_in_one_line(

@@ -12,7 +12,7 @@ import pytest
 CODE = """
 import logging, numpy as np
 logging.basicConfig(format="%(message)s")
-from scenario_lib.simulation.compiled import kernels
+from scenario_lib.simulation.compiled import jit
 {before}
 from scenario_lib.simulation.compiled.rollout import _outside, measure_rollout
 print(measure_rollout(np.array([[0.9, 1.0], [1.0, 1.1]]), 0.95, 1.05)[0].integral_pu_s, bool(_outside.stats.cache_hits))
@@ -68,7 +68,7 @@ def test_damaged_code_is_made_anew(warm: Path, kind: str, damage: Callable[[Path
 
 
 def test_a_full_disk_costs_the_keeping_only(tmp_path: Path) -> None:
-    full = "def _full(*_): raise OSError(28, 'No space left on device')\nkernels._CheckedFiles._save_data = _full"
+    full = "def _full(*_): raise OSError(28, 'No space left on device')\njit._CheckedFiles._save_data = _full"
     output, notice = measured(tmp_path, full)
     assert output == f"{INTEGRAL} False"
     assert "machine code cannot be kept there (No space left on device)" in notice
@@ -77,6 +77,6 @@ def test_a_full_disk_costs_the_keeping_only(tmp_path: Path) -> None:
 
 
 def test_no_folder_at_all(tmp_path: Path) -> None:
-    output, notice = measured(tmp_path, "kernels._writable = lambda _: False")
+    output, notice = measured(tmp_path, "jit._writable = lambda _: False")
     assert output == f"{INTEGRAL} False"
     assert f"machine code is not kept, as none of {tmp_path}" in notice
