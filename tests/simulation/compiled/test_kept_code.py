@@ -59,7 +59,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("kind", ["nbi", "nbc"])
 @pytest.mark.parametrize("damage", [cut, change, empty])
 def test_damaged_code_is_made_anew(warm: Path, kind: str, damage: Callable[[Path], None]) -> None:
-    (file,) = warm.glob(f"*/*/measures._outside*.{kind}")
+    (file,) = warm.glob(f"*/*/rollout._outside*.{kind}")
     damage(file)
     output, notice = measured(warm)
     assert output == f"{INTEGRAL} False"
