@@ -48,7 +48,8 @@ def circuit_files(circuit: Path) -> list[Path]:
 
     Raises:
         MissingDataError: One of them is not there.
-        DataFileError: One of them is outside the circuit's folder, or includes itself.
+        DataFileError: One of them is neither in the circuit's folder nor beside it (see `circuit_home`), or includes
+            itself.
     """
     return [path for path, _ in circuit_parts(circuit)]
 
@@ -72,16 +73,25 @@ def circuit_parts(circuit: Path) -> list[tuple[Path, bool]]:
     return list(parts.items())
 
 
+def circuit_home(circuit: Path) -> Path:
+    """The folder that holds all files of a circuit: the one above its own, where circuits of a collection share files.
+
+    A circuit's own folder is its home where only the root of the file system is above.
+    """
+    folder = circuit.parent.resolve()
+    return folder if folder.parent == folder.parent.parent else folder.parent
+
+
 def _require_own_file(path: Path, circuit: Path) -> None:
-    home = circuit.parent.resolve()
-    if path != circuit and not path.resolve().is_relative_to(home):
-        raise DataFileError(
-            f"{circuit}: it includes {path}, which is outside its folder {home}; copy that file into the folder and "
-            f"name the copy"
-        )
     if not path.is_file():
         require_regular(path)
         raise MissingDataError(f"{path}: no such file, but the circuit {circuit} needs it")
+    home = circuit_home(circuit)
+    if path != circuit and not path.resolve().is_relative_to(home):
+        raise DataFileError(
+            f"{circuit}: it includes {path}, which is outside {home}, the folder above the circuit's own; copy that "
+            f"file there, or into the circuit's folder, and name the copy"
+        )
 
 
 def _refuse_cycle(includes: dict[Path, list[Path]]) -> None:

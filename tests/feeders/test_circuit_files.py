@@ -7,7 +7,7 @@ import pytest
 
 from scenario_lib._parsing import data_dir
 from scenario_lib.errors import DataFileError, MissingDataError
-from scenario_lib.feeders.circuit_files import circuit_digest, circuit_files
+from scenario_lib.feeders.circuit_files import circuit_digest, circuit_files, circuit_home
 
 INCLUDES = (
     "Redirect lines.dss",
@@ -169,19 +169,39 @@ def test_a_circuit_that_includes_itself_is_refused(tmp_path: Path, kind: str) ->
         circuit_files(written(tmp_path, CYCLES[kind]))
 
 
-@pytest.mark.parametrize(
-    "line", ["Redirect ../out.dss", "New LoadShape.s csvfile=../out.dss", "Buscoords ..\\out.dss", "Redirect {out}"]
-)
-def test_a_file_outside_the_folder_is_refused(tmp_path: Path, line: str) -> None:
+ELSEWHERE = ("Redirect ../out.dss", "New LoadShape.s csvfile=../out.dss", "Buscoords ..\\out.dss", "Redirect {out}")
+
+
+@pytest.mark.parametrize("line", [*ELSEWHERE, "Redirect ../shared/out.dss"])
+def test_a_file_beside_the_folder_is_part_of_the_circuit(tmp_path: Path, line: str) -> None:
+    """Public collections keep the line codes of several feeders one folder up."""
+    out = tmp_path / ("shared/out.dss" if "shared" in line else "out.dss")
+    out.parent.mkdir(exist_ok=True)
+    out.write_text("! elsewhere\n", encoding="utf-8")
+    main = written(tmp_path / "feeder", {"main.dss": line.replace("{out}", str(out))})
+    assert circuit_files(main) == [main, out]
+    before = circuit_digest(main)
+    out.write_text("! otherwise\n", encoding="utf-8")
+    assert circuit_digest(main) != before
+
+
+@pytest.mark.parametrize("line", [line.replace("..", "../..", 1) for line in ELSEWHERE])
+def test_a_file_further_away_is_refused(tmp_path: Path, line: str) -> None:
     (tmp_path / "out.dss").write_text("! elsewhere\n", encoding="utf-8")
-    main = written(tmp_path / "feeder", {"main.dss": line.replace("{out}", str(tmp_path / "out.dss"))})
-    with pytest.raises(DataFileError, match=r"main\.dss: it includes .*out\.dss, which is outside its folder .*copy"):
+    main = written(tmp_path / "grid/feeder", {"main.dss": line.replace("{out}", str(tmp_path / "out.dss"))})
+    with pytest.raises(DataFileError, match=r"main\.dss: it includes .*out\.dss, which is outside .*grid, .*copy"):
         circuit_files(main)
 
 
-def test_a_link_to_a_file_outside_is_outside(tmp_path: Path) -> None:
+def test_a_link_to_a_file_further_away_is_outside(tmp_path: Path) -> None:
     (tmp_path / "out.dss").write_text("! elsewhere\n", encoding="utf-8")
-    main = written(tmp_path / "feeder", {"main.dss": "Redirect in.dss"})
+    main = written(tmp_path / "grid/feeder", {"main.dss": "Redirect in.dss"})
     main.with_name("in.dss").symlink_to(tmp_path / "out.dss")
-    with pytest.raises(DataFileError, match="outside its folder"):
+    with pytest.raises(DataFileError, match="which is outside"):
         circuit_files(main)
+
+
+def test_the_root_is_no_folder_of_a_collection() -> None:
+    """Else a circuit in a folder of the root could read every file of the machine."""
+    assert circuit_home(Path("/feeder/main.dss")) == Path("/feeder")
+    assert circuit_home(Path("/grids/feeder/main.dss")) == Path("/grids")

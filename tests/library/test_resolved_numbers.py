@@ -72,7 +72,7 @@ def test_the_very_scenario_comes_back(
         assert resolve(made) == resolve(scenario)
         assert bits(made) == bits(scenario)
         assert made.origin == "stored numbers"
-        assert repr(made).endswith("origin='stored numbers')")
+        assert "stored numbers" in repr(made)
 
 
 def test_a_users_own_series_comes_back(village, tmp_path: Path) -> None:

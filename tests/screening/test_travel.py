@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scenario_lib._parsing import data_dir
-from scenario_lib.errors import DataFileError
+from scenario_lib.errors import DataFileError, MissingDataError
 from scenario_lib.execution.task_bundle import PackageFile, PortableTask, pack, unpack
 from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.scenario.settings import RandomizationSettings
@@ -85,5 +85,5 @@ def test_tables_that_the_circuit_reads_travel_too(own: Path, tmp_path: Path) -> 
     own.rename(tmp_path / "gone")
     there.prepare()
     (tmp_path / "there" / "circuit" / "village" / "shape.csv").unlink()
-    with pytest.raises(DataFileError, match="OpenDSS cannot compile it"):
+    with pytest.raises(MissingDataError, match=r"shape\.csv: no such file, but the circuit .* needs it"):
         there.prepare()

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from scenario_lib.errors import DataFileError, ScenarioLibError
-from scenario_lib.feeders.circuit_files import circuit_parts, current_digest, shortened
+from scenario_lib.feeders.circuit_files import circuit_home, circuit_parts, current_digest, shortened
 
 _COMMANDS = (
     ("save", 2),
@@ -83,24 +83,28 @@ _TRACE = re.compile(r"\bdebugt(?:r(?:a(?:ce?)?)?)?\s*=\s*\w+", re.I)
 def copied(circuit: Path, shipped: bool) -> Iterator[Path]:
     """The circuit file of a copy that is removed on leaving; a shipped one, which writes nothing, is its own.
 
+    The copy keeps the layout of the files below the circuit's home.
+
     Raises:
         MissingDataError, DataFileError: As from `circuit_parts`.
     """
     if shipped:
         yield circuit
         return
-    home = circuit.parent.resolve()
+    home = circuit_home(circuit)
+    main = circuit.parent.resolve().relative_to(home) / circuit.name
     with tempfile.TemporaryDirectory(prefix="scenario-lib-circuit-") as folder:
         scratch = Path(folder).resolve()
         for path, is_script in circuit_parts(circuit):
-            copy = scratch / (circuit.name if path == circuit else path.relative_to(home))
+            copy = scratch / (main if path == circuit else path.relative_to(home))
             copy.parent.mkdir(parents=True, exist_ok=True)
             if is_script:
-                script = path.read_bytes().replace(bytes(home), bytes(scratch))  # where it names itself absolutely
+                # Where it names files absolutely, it names the copies.
+                script = path.read_bytes().replace(bytes(home) + b"/", bytes(scratch) + b"/")
                 copy.write_bytes(_without_writing(script))
             else:
                 shutil.copyfile(path, copy)
-        yield scratch / circuit.name
+        yield scratch / main
 
 
 def _without_writing(script: bytes) -> bytes:

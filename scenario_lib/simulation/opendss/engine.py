@@ -17,6 +17,7 @@ from openg2g.grid.opendss import dss
 
 from scenario_lib._parsing import data_dir
 from scenario_lib.errors import DataFileError
+from scenario_lib.feeders.circuit_files import circuit_home
 from scenario_lib.simulation.opendss.circuit_trial import copied, require_harmless
 
 # Options that OpenDSS keeps over `ClearAll`, as they are in a fresh process; all others a new circuit starts anew.
@@ -78,7 +79,7 @@ def reading(circuit: Path) -> Iterator[Path]:
 
     Raises:
         MissingDataError: A file that the circuit needs is not there.
-        DataFileError: It includes itself or files outside its folder, crashes OpenDSS or hangs, or, from within the
+        DataFileError: It includes itself or files from elsewhere, crashes OpenDSS or hangs, or, from within the
             block, OpenDSS cannot compile it.
     """
     with opendss_held():
@@ -92,6 +93,7 @@ def reading(circuit: Path) -> Iterator[Path]:
                 yield readable
             except DSSException as error:
                 told = str(error).replace(str(readable.parent), str(circuit.parent))
+                told = told.replace(str(circuit_home(readable)), str(circuit_home(circuit)))
                 raise DataFileError(f"{circuit}: OpenDSS cannot compile it: {told}") from None
             finally:
                 _write_nothing()

@@ -224,6 +224,22 @@ def test_reading_a_circuit_writes_nothing(tmp_path: Path, lines: str, monkeypatc
     assert Path.cwd() == tmp_path
 
 
+@pytest.mark.parametrize("named", ["../codes.dss", "{folder}/codes.dss", "../shared/codes.dss"])
+def test_a_circuit_keeps_the_layout_of_its_collection(tmp_path: Path, named: str) -> None:
+    """Its copy is compiled: the line codes one folder up, and what they name in turn, are where it looks for them."""
+    codes = tmp_path / named.format(folder="").replace("../", "").lstrip("/")
+    codes.parent.mkdir(exist_ok=True)
+    codes.write_text("New LineCode.mine nphases=3 r1=0.1\nRedirect more/codes.dss\n", encoding="utf-8")
+    circuit_file(codes.parent / "more", "New LineCode.more nphases=3 r1=0.2\n", "codes.dss")
+    redirected = f"Redirect {named.format(folder=tmp_path)}\nEdit Line.l linecode=more\nSolve"
+    circuit = circuit_file(tmp_path / "feeder", PLAIN.replace("Solve", redirected))
+    before = sorted(tmp_path.rglob("*"))
+    with opendss_held():
+        compile_circuit(circuit)
+        assert dss.LineCodes.AllNames() == ["mine", "more"]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_a_circuit_without_an_end_is_refused_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(circuit_trial, "DEADLINE_S", 4.0)
     circuit = circuit_file(tmp_path, f"{PLAIN}\nSet Mode=Daily Number=2000000000\nSolve\n")
