@@ -1,10 +1,11 @@
 """What a rollout is compared by: voltages, service, power and wear, as one row of figures.
 
-Figures of many rollouts side by side: per scenario, on average, as text and as Parquet.
+Figures of many rollouts side by side: per scenario, on average over the scenarios of a feeder, as text and as Parquet.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -105,6 +106,7 @@ class ScenarioFigures:
         index, seed, kind: Of the record.
         control: Name of the control.
         figures: None where the rollout failed; `failure` says why.
+        feeder: Of the record's recipe.
     """
 
     index: int
@@ -113,6 +115,7 @@ class ScenarioFigures:
     control: str
     figures: Figures | None
     failure: str | None
+    feeder: str = ""
 
     def to_row(self) -> dict[str, Any]:
         """The row of the scenarios table."""
@@ -125,12 +128,13 @@ class ScenarioFigures:
             "control": self.control,
             **values,
             "failure": self.failure,
+            "feeder": self.feeder,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class ControlSummary:
-    """One control over the scenarios that all controls played to the end.
+    """One control over the scenarios of one feeder that all controls played to the end.
 
     Attributes:
         scenarios: Their number.
@@ -139,6 +143,7 @@ class ControlSummary:
         worst_v_min_pu, worst_v_max_pu: Over all scenarios; the other figures are means over scenarios.
     """
 
+    feeder: str
     control: str
     scenarios: int
     failed: int
@@ -172,6 +177,7 @@ _SCENARIO_SCHEMA = pa.schema(
         ("control", pa.string()),
         *((field.name, pa.int64() if field.type is int else pa.float64()) for field in fields(Figures)),
         ("failure", pa.string()),
+        ("feeder", pa.string()),
     ]
 )
 
@@ -200,36 +206,29 @@ class Comparison:
         """Rollouts without figures."""
         return tuple(entry for entry in self.scenarios if entry.figures is None)
 
+    @property
+    def feeders(self) -> tuple[str, ...]:
+        """Feeders of the scenarios, in the order in which they come."""
+        return tuple(dict.fromkeys(entry.feeder for entry in self.scenarios))
+
+    def of_feeder(self, feeder: str) -> "Comparison":
+        """The same of the scenarios of one feeder."""
+        return replace(self, scenarios=tuple(entry for entry in self.scenarios if entry.feeder == feeder))
+
     def summaries(self) -> tuple[ControlSummary, ...]:
-        """One summary a control."""
+        """One summary a feeder and control: figures of different feeders have no common mean."""
+        return tuple(chain.from_iterable(self.of_feeder(feeder)._of_controls(feeder) for feeder in self.feeders))
+
+    def _of_controls(self, feeder: str) -> Iterator[ControlSummary]:
         broken = {entry.index for entry in self.failed}
         uncontrolled = self._figures(_UNCONTROLLED, broken)
-        return tuple(self._summary(control, broken, uncontrolled) for control in self.controls)
+        for control in self.controls:
+            failed = sum(entry.control == control for entry in self.failed)
+            yield _summary(feeder, control, failed, self._figures(control, broken), uncontrolled)
 
     def _figures(self, control: str, broken: set[int]) -> list[Figures]:
         entries = (entry for entry in self.scenarios if entry.control == control and entry.index not in broken)
         return [entry.figures for entry in entries if entry.figures is not None]
-
-    def _summary(self, control: str, broken: set[int], uncontrolled: Sequence[Figures]) -> ControlSummary:
-        figures = self._figures(control, broken)
-        before = sum(entry.integral_pu_s for entry in uncontrolled)
-        after = sum(entry.integral_pu_s for entry in figures)
-        return ControlSummary(
-            control=control,
-            scenarios=len(figures),
-            failed=sum(entry.control == control for entry in self.failed),
-            integral_pu_s=_mean(figures, "integral_pu_s"),
-            removed_frac=(before - after) / before if before > 0 else None,
-            violation_time_s=_mean(figures, "violation_time_s"),
-            worst_v_min_pu=min((entry.worst_v_min_pu for entry in figures), default=None),
-            worst_v_max_pu=max((entry.worst_v_max_pu for entry in figures), default=None),
-            throughput_tokens_per_s=_mean(figures, "throughput_tokens_per_s"),
-            throughput_relative=_mean(figures, "throughput_relative"),
-            itl_p99_s=_mean(figures, "itl_p99_s"),
-            itl_p99_over_deadline=_mean(figures, "itl_p99_over_deadline"),
-            mean_power_kw=_mean(figures, "mean_power_kw"),
-            batch_changes=_mean(figures, "batch_changes"),
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""
@@ -243,7 +242,12 @@ class Comparison:
     def lines(self) -> list[str]:
         """The summary and the integral violations per scenario as text."""
         lines = [f"warning: {warning}" for warning in self.warnings]
-        lines += [*_summary_lines(self.summaries()), *self.meanings(), "", *self._scenario_lines()]
+        parts = {_named(feeder, self.feeders): self.of_feeder(feeder) for feeder in self.feeders}
+        for name, part in parts.items():
+            lines += _summary_lines(name, part.summaries())
+        lines += self.meanings()
+        for name, part in parts.items():
+            lines += ["", *part._scenario_lines(name)]
         return lines + [f"failed: seed {entry.seed} under {entry.control}: {entry.failure}" for entry in self.failed]
 
     def meanings(self) -> list[str]:
@@ -251,10 +255,10 @@ class Comparison:
         named = [f"{control}: {_MEANINGS[control]}" for control in self.controls if control in _MEANINGS]
         return [*named, *self.notes]
 
-    def _scenario_lines(self) -> list[str]:
+    def _scenario_lines(self, name: str) -> list[str]:
         widths = [max(9, len(control) + 2) for control in self.controls]
         cells = "".join(f"{control:>{width}}" for control, width in zip(self.controls, widths, strict=True))
-        lines = ["integral violation (pu s) per scenario", f"{'seed':>10}  {'kind':5}{cells}"]
+        lines = [f"{name}integral violation (pu s) per scenario", f"{'seed':>10}  {'kind':5}{cells}"]
         n = len(self.controls)
         for first in range(0, len(self.scenarios), n):
             row = self.scenarios[first : first + n]
@@ -286,6 +290,30 @@ def write_comparison(folder: Path, comparison: Comparison) -> None:
         stream.write(("\n".join(comparison.lines()) + "\n").encode())
 
 
+def _summary(
+    feeder: str, control: str, failed: int, figures: Sequence[Figures], uncontrolled: Sequence[Figures]
+) -> ControlSummary:
+    before = sum(entry.integral_pu_s for entry in uncontrolled)
+    after = sum(entry.integral_pu_s for entry in figures)
+    return ControlSummary(
+        feeder=feeder,
+        control=control,
+        scenarios=len(figures),
+        failed=failed,
+        integral_pu_s=_mean(figures, "integral_pu_s"),
+        removed_frac=(before - after) / before if before > 0 else None,
+        violation_time_s=_mean(figures, "violation_time_s"),
+        worst_v_min_pu=min((entry.worst_v_min_pu for entry in figures), default=None),
+        worst_v_max_pu=max((entry.worst_v_max_pu for entry in figures), default=None),
+        throughput_tokens_per_s=_mean(figures, "throughput_tokens_per_s"),
+        throughput_relative=_mean(figures, "throughput_relative"),
+        itl_p99_s=_mean(figures, "itl_p99_s"),
+        itl_p99_over_deadline=_mean(figures, "itl_p99_over_deadline"),
+        mean_power_kw=_mean(figures, "mean_power_kw"),
+        batch_changes=_mean(figures, "batch_changes"),
+    )
+
+
 def _mean(figures: Sequence[Figures], name: str) -> float | None:
     values = [getattr(entry, name) for entry in figures]
     known = [value for value in values if value is not None]
@@ -308,11 +336,16 @@ _COLUMNS = (
 _SCALES = {"throughput_tokens_per_s": 1e-6, "itl_p99_s": 1e3, "mean_power_kw": 1e-3}
 
 
-def _summary_lines(summaries: Sequence[ControlSummary]) -> list[str]:
+def _named(feeder: str, feeders: Sequence[str]) -> str:
+    """How lines about one feeder begin; where there is but one, nothing is said."""
+    return f"{feeder}: " if len(feeders) > 1 else ""
+
+
+def _summary_lines(name: str, summaries: Sequence[ControlSummary]) -> list[str]:
     width = max(12, *(len(summary.control) + 2 for summary in summaries))
     head = f"{'control':{width}}" + "".join(f"{title:>11}" for title, *_ in _COLUMNS)
     units = " " * width + "".join(f"{unit:>11}" for _, unit, *_ in _COLUMNS)
-    rows = [f"means over {summaries[0].scenarios} scenarios; lowest and highest voltages over all", head, units]
+    rows = [f"{name}means over {summaries[0].scenarios} scenarios; lowest and highest voltages over all", head, units]
     for summary in summaries:
         cells = [_text(getattr(summary, name), form, _SCALES.get(name, 1.0)) for *_, name, form in _COLUMNS]
         rows.append(f"{summary.control:{width}}" + "".join(f"{cell:>11}" for cell in cells))

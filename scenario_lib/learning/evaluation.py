@@ -385,4 +385,12 @@ def _scenario_figures(
 ) -> ScenarioFigures:
     record: ScenarioRecord = library[outcome.task[0]]
     failure = None if outcome.failure is None else outcome.failure.message
-    return ScenarioFigures(record.index, record.seed, record.kind, names[outcome.task[1]], outcome.result, failure)
+    return ScenarioFigures(
+        record.index,
+        record.seed,
+        record.kind,
+        names[outcome.task[1]],
+        outcome.result,
+        failure,
+        library.recipe_of(record).experiment.name,
+    )

@@ -6,8 +6,9 @@ The page that shows several libraries, such as those of several nights, side by 
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,15 +71,28 @@ _SUMMARY_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The two tables of an evaluation as rows of plain values."""
+    """The two tables of an evaluation as rows of plain values.
+
+    Figures of several feeders are never put together: `of_feeder` has the rows of one.
+    """
 
     scenarios: list[dict[str, Any]]
     summary: list[dict[str, Any]]
 
     @property
+    def feeders(self) -> list[str]:
+        """Names of the feeders; one without a name where the tables are older than that column."""
+        return list(dict.fromkeys(row.get("feeder", "") for row in self.summary))
+
+    def of_feeder(self, feeder: str) -> "Evaluation":
+        """The rows of one feeder."""
+        own = ([row for row in rows if row.get("feeder", "") == feeder] for rows in (self.scenarios, self.summary))
+        return Evaluation(*own)
+
+    @property
     def controls(self) -> list[str]:
         """Names of the controls, in the order asked for."""
-        return [row["control"] for row in self.summary]
+        return list(dict.fromkeys(row["control"] for row in self.summary))
 
     def by_control(self, column: str) -> dict[str, Floats]:
         """One column, by control, scenario by scenario; NaN where a rollout failed."""
@@ -106,7 +120,9 @@ def _rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
         raise MissingDataError(f"{path}: no such file; give the directory that 'scenario-lib evaluate --out' wrote")
     try:
         with open_regular(path) as stream:
-            rows: list[dict[str, Any]] = pq.read_table(stream, columns=list(columns), use_threads=False).to_pylist()
+            rows: list[dict[str, Any]] = pq.read_table(
+                stream, columns=[*columns, "feeder"], use_threads=False
+            ).to_pylist()
     except (OSError, pa.ArrowException) as error:
         raise DataFileError(f"{path}: cannot be read ({error}); evaluate again") from None
     missing = [name for name in columns if not rows or name not in rows[0]]
@@ -129,14 +145,36 @@ def evaluation_page(folder: Path) -> Page:
         MissingDataError, DataFileError: As from `read_evaluation`.
     """
     evaluation = read_evaluation(folder)
+    parts = {_named(feeder, evaluation): evaluation.of_feeder(feeder) for feeder in evaluation.feeders}
+    lead = "; ".join(f"{name}{_lead(part)}" for name, part in parts.items())
+    sections = [section for name, part in parts.items() for section in _feeder_sections(name, part)]
+    return Page("Evaluation of control policies", lead + ".", (*sections, *_failures(evaluation)))
+
+
+def _named(feeder: str, evaluation: Evaluation) -> str:
+    return f"{feeder}: " if len(evaluation.feeders) > 1 else ""
+
+
+def _lead(evaluation: Evaluation) -> str:
     n = evaluation.summary[0]["scenarios"]
     best = max(evaluation.summary, key=lambda row: -np.inf if row["removed_frac"] is None else row["removed_frac"])
     lead = f"{', '.join(evaluation.controls)} over the same {n} scenarios"
-    if best["removed_frac"] is not None:
-        lead += f"; {best['control']} removes most of the violation, {percent(best['removed_frac'])}"
-    sections = [_means(evaluation), _trade_off(evaluation), _every_scenario(evaluation), _spreads(evaluation)]
-    failures = _failures(evaluation)
-    return Page("Evaluation of control policies", lead + ".", (*sections, *failures))
+    if best["removed_frac"] is None:
+        return lead
+    return f"{lead}; {best['control']} removes most of the violation, {percent(best['removed_frac'])}"
+
+
+def _feeder_sections(name: str, evaluation: Evaluation) -> Iterator[Section]:
+    """The sections of one feeder; where there are several, titles and names of pictures begin with its name."""
+    for make in (_means, _trade_off, _every_scenario, _spreads):
+        section = make(evaluation)
+        pictures = tuple(replace(picture, name=_file_name(name + picture.name)) for picture in section.pictures)
+        title = f"{name}{section.title}"
+        yield replace(section, title=title, pictures=pictures)
+
+
+def _file_name(text: str) -> str:
+    return re.sub("[^A-Za-z0-9]+", "-", text)
 
 
 def _means(evaluation: Evaluation) -> Section:

@@ -54,6 +54,29 @@ def test_the_table_shows_figures_warnings_and_failures(comparison: Comparison) -
     assert lines[-1] == "failed: seed 2007 under mine: PowerFlowError: it did not converge"
 
 
+def test_feeders_are_never_averaged_with_one_another(comparison: Comparison, tmp_path: Path) -> None:
+    """Each has its own means, part removed and count; one that failed takes no scenario from the other."""
+    other = [replace(entry, feeder="b", index=entry.index + 3) for entry in comparison.scenarios[2:4]]
+    both = replace(comparison, scenarios=(*(replace(entry, feeder="a") for entry in comparison.scenarios), *other))
+    assert both.feeders == ("a", "b")
+    found = {(row.feeder, row.control): row for row in both.summaries()}
+    assert list(found) == [("a", "none"), ("a", "mine"), ("b", "none"), ("b", "mine")]
+    assert [found[pair].scenarios for pair in found] == [2, 2, 1, 1]
+    assert [found[pair].integral_pu_s for pair in found] == [20.0, 2.0, 30.0, 0.0]
+    assert [found[pair].removed_frac for pair in found] == [0.0, 0.9, 0.0, 1.0]
+    alone = [replace(row, feeder="a") for row in comparison.summaries()]
+    assert list(both.summaries()[:2]) == alone
+    lines = both.lines()
+    assert "a: means over 2 scenarios; lowest and highest voltages over all" in lines
+    assert "b: means over 1 scenarios; lowest and highest voltages over all" in lines
+    assert [line for line in lines if line.endswith("per scenario")] == [
+        f"{name}: integral violation (pu s) per scenario" for name in "ab"
+    ]
+    write_comparison(tmp_path, both)
+    assert pq.read_table(tmp_path / "summary.parquet")["feeder"].to_pylist() == ["a", "a", "b", "b"]
+    assert [row["feeder"] for row in both.to_dict()["scenarios"]] == ["a"] * 6 + ["b"] * 2
+
+
 def test_files_hold_the_tables_and_are_the_same_bytes_again(comparison: Comparison, tmp_path: Path) -> None:
     for folder in (tmp_path / "a", tmp_path / "b"):
         write_comparison(folder, comparison)

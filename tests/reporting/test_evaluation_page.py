@@ -44,6 +44,26 @@ def test_the_page_shows_what_evaluate_wrote(tmp_path: Path) -> None:
     assert HOSTILE in read_page(page.to_html()).text
 
 
+def test_two_feeders_have_sections_of_their_own(tmp_path: Path) -> None:
+    one = comparison()
+    entries = [replace(entry, feeder="a") for entry in one.scenarios]
+    entries += [replace(entry, feeder="b <2>", index=entry.index + 3) for entry in one.scenarios if entry.index == 1]
+    write_comparison(tmp_path, replace(one, scenarios=tuple(entries)))
+    page = evaluation_page(tmp_path)
+    assert "a: none, ofo" in page.lead
+    assert "; b <2>: none, ofo" in page.lead
+    assert "the same 3 scenarios" in page.lead
+    assert "the same 1 scenarios" in page.lead
+    titles = [section.title for section in page.sections]
+    assert titles[0] == "a: Controls"
+    assert titles[4] == "b <2>: Controls"
+    assert [len(page.sections[place].tables[0].rows) for place in (2, 6)] == [3, 1]
+    assert page.sections[0].tables[0].rows[1][1] == "0.2\u00a0pu s"
+    names = [picture.name for section in page.sections for picture in section.pictures]
+    assert len(set(names)) == len(names) == 6
+    read_page(page.to_html())
+
+
 def test_columns_are_read_control_by_control(tmp_path: Path) -> None:
     write_comparison(tmp_path, comparison(failed=True))
     integrals = read_evaluation(tmp_path).by_control("integral_pu_s")
