@@ -25,6 +25,7 @@ from scenario_lib.screening.recipe_file import (
     planned,
     read_recipe_tables,
     require_setting,
+    unread_settings,
     with_overlay,
     with_request,
     with_setting,
@@ -193,6 +194,8 @@ def _recipes(options: dict[str, Any]) -> list[NamedRecipe]:
         raise InvalidSettingError(str(error)) from None
     if options["overlay"]:
         _require_overlay(chosen)
+    for notice in unread_settings(chosen):
+        click.echo(f"notice: {notice}", err=True)
     return chosen
 
 

@@ -54,6 +54,24 @@ _RANGE_BOUNDS = {
 }
 
 
+_BROAD = {"randomization_profile": True}
+_BROAD_RAMPS = {**_BROAD, "randomize_ramps": True}
+_RAMPS = {"randomize_ramps": True}
+_SAMPLED_PV = {**_BROAD, "randomize_pv_profile": True}
+_READ_UNDER: dict[str, dict[str, bool]] = {
+    **dict.fromkeys(("pv_scale", "load_scale", "pv_t_shift_max_s", "tvl_t_shift_max_s", "pv_warp", "tvl_warp"), _BROAD),
+    **dict.fromkeys(("overlay_prob", "overlay_intensity", "overlay_gpu_frac"), _BROAD),
+    **dict.fromkeys(("randomize_pv_profile", "randomize_tvl_profile"), _BROAD),
+    **dict.fromkeys(("n_ramps_per_site_choices", "ramp_up_prob", "ramp_up_frac", "ramp_down_frac"), _BROAD_RAMPS),
+    **dict.fromkeys(("ramp_start", "ramp_dur"), _RAMPS),
+    "ramp_frac": {"randomization_profile": False, "randomize_ramps": True},
+    **dict.fromkeys(("pv_baseline", "pv_cloud_count_max", "pv_cloud_depth", "pv_cloud_width"), _SAMPLED_PV),
+    "pv_shape_choices": _SAMPLED_PV,
+    "tvl_shape_choices": {**_BROAD, "randomize_tvl_profile": True},
+}
+"""Settings that draws read only under others."""
+
+
 @dataclass(frozen=True, slots=True)
 class RandomizationSettings:
     """Settings of `randomize_scenario`; every combination is checked on construction.
@@ -149,6 +167,20 @@ class RandomizationSettings:
             hint = likely(unknown[0], cls().to_openg2g())
             raise InvalidSettingError(f"unknown randomisation settings: {few(unknown)}; {hint}")
         return cls(**values)
+
+    def unread(self, given: Mapping[str, Any]) -> dict[str, str]:
+        """Flat names that somebody gave though no draw reads them, each with what would have them read."""
+        found = {}
+        for name, value in given.items():
+            field = name if name in _READ_UNDER else name.removesuffix("_min").removesuffix("_max")
+            lacking = [
+                f"{other} = {str(wanted).lower()}"
+                for other, wanted in _READ_UNDER.get(field, {}).items()
+                if getattr(self, other) != wanted
+            ]
+            if lacking and value is not False:
+                found[name] = " and ".join(lacking)
+        return found
 
     def to_openg2g(self) -> dict[str, Any]:
         """The settings by openg2g's flat names, tuples as lists, ready for JSON."""

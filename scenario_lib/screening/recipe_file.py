@@ -234,6 +234,22 @@ def _inheriting(tables: Tables, own: Tables) -> Tables:
     return {**common, **own, **merged}
 
 
+def unread_settings(strata: list[NamedRecipe]) -> list[str]:
+    """Sentences about settings that somebody gave and no draw of any stratum reads."""
+    read: set[str] = set()
+    unread: dict[str, str] = {}
+    for stratum in strata:
+        given = stratum.recipe.randomization
+        without_effect = stratum.recipe.settings(stratum.recipe.experiment()).unread(given)
+        read |= given.keys() - without_effect.keys()
+        unread.update(without_effect)
+    return [
+        f"randomization: {name} is given, but no draw reads it; it would have an effect with {remedy}"
+        for name, remedy in unread.items()
+        if name not in read
+    ]
+
+
 def recipe_for_seed(strata: list[NamedRecipe], seed: int, source: str) -> RecipeFile:
     """The recipe that a seed is drawn with.
 

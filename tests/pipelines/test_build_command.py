@@ -9,6 +9,7 @@ import pytest
 from scenario_lib.pipelines import build as command
 from scenario_lib.pipelines import console
 
+from scenario_lib._parsing import data_dir
 from scenario_lib.execution.tasks import TaskFailure, TaskOutcome
 from scenario_lib.metrics.voltage import VoltageMeasures
 from scenario_lib.scenario.model import scenario_digest
@@ -16,6 +17,7 @@ from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.screening import build
 from scenario_lib.screening.build import BuildResult
 from scenario_lib.screening.candidate import Candidate, Measured, MeasurePlan
+from scenario_lib.screening.recipe_file import parse_strata, read_recipe_tables, unread_settings
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
 from scenario_lib.screening.select import PlannedStratum
 
@@ -192,6 +194,33 @@ def test_options_win_over_the_recipe(run, asked: dict, recipe: Path, tmp_path: P
     assert (plan.specs_dir, plan.full_table, plan.engine.label) == (specs_dir, True, "reference")
     assert asked["request"] == CandidateRequest(seeds=(2007, 7))
     assert asked["options"] == BuildOptions(tmp_path / "library", jobs=1, timeout_s=30.0)
+
+
+def test_settings_that_no_draw_reads_are_noticed(run, asked: dict, recipe: Path, tmp_path: Path) -> None:
+    """The recipe's feeder draws no ramps by default; on the command line, a setting of the narrow profile."""
+    seen = run("build", "--config", recipe, "--set", "ramp_frac_min=0.2", "--out", tmp_path / "library", "--no-report")
+    assert "plan" in asked
+    assert seen.errors.count("no draw reads it") == 2
+    assert (
+        "notice: randomization: ramp_up_prob is given, but no draw reads it; it would have an effect with "
+        "randomize_ramps = true\n"
+    ) in seen.errors
+    assert "ramp_frac_min is given, but no draw reads it; it would have an effect with randomization" in seen.errors
+
+
+@pytest.mark.parametrize("name", ["ieee13", "ieee34", "ieee123", "ieee13_mixture"])
+def test_shipped_recipes_give_nothing_that_is_not_read(name: str) -> None:
+    path = data_dir() / "recipes" / f"{name}.toml"
+    assert unread_settings(parse_strata(read_recipe_tables(path), str(path))) == []
+
+
+@pytest.mark.parametrize("system", ["ieee34", "ieee123"])
+def test_an_overlay_where_the_experiment_has_none_is_refused(run, asked: dict, system: str, tmp_path: Path) -> None:
+    seen = run("build", "--system", system, "--overlay", "--seeds", 7, "--out", tmp_path / "library")
+    assert seen.exit_code == 2
+    assert f"Error: --overlay: the experiment {system} has no training overlay; leave the option away" in seen.errors
+    assert asked == {}
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_overlay(run, asked: dict, tmp_path: Path) -> None:

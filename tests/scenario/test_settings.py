@@ -8,6 +8,9 @@ import pytest
 
 from scenario_lib._values import shown
 from scenario_lib.errors import InvalidSettingError
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.scenario.model import scenario_digest
+from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings, Range
 
 NAN, INFINITY = float("nan"), float("inf")
@@ -233,3 +236,61 @@ def test_numbers_of_ramps_are_counts(count: object, expected: str) -> None:
 def test_every_setting_is_checked_somewhere_above() -> None:
     checked = {*RANGES, *FLAGS, *CHOICES, "overlay_prob", "ramp_up_prob", "pv_t_shift_max_s", "tvl_t_shift_max_s"}
     assert {field.name for field in fields(RandomizationSettings)} == checked | {"pv_cloud_count_max"}
+
+
+MOVED: dict[str, dict[str, Any]] = {
+    **{f"{name}_min": {f"{name}_min": 0.9, f"{name}_max": 0.9} for name in ("pv_scale", "load_scale", "ramp_frac")},
+    **{
+        f"{name}_min": {f"{name}_min": 1.5, f"{name}_max": 1.5} for name in ("pv_warp", "tvl_warp", "overlay_intensity")
+    },
+    **{f"{name}_min": {f"{name}_min": 0.4, f"{name}_max": 0.4} for name in ("overlay_gpu_frac", "ramp_down_frac")},
+    **{f"{name}_min": {f"{name}_min": 700, f"{name}_max": 700} for name in ("ramp_start", "ramp_dur")},
+    **{name: {name: 100.0} for name in ("pv_t_shift_max_s", "tvl_t_shift_max_s")},
+    **{name: {name: True} for name in ("randomize_pv_profile", "randomize_tvl_profile")},
+    **{name: {name: ["flat"]} for name in ("pv_shape_choices", "tvl_shape_choices")},
+    **{f"{name}_min": {f"{name}_min": 0.5, f"{name}_max": 0.5} for name in ("pv_baseline", "pv_cloud_depth")},
+    "pv_cloud_width_min": {"pv_cloud_width_min": 90, "pv_cloud_width_max": 90},
+    "pv_cloud_count_max": {"pv_cloud_count_max": 1},
+    "n_ramps_per_site_choices": {"n_ramps_per_site_choices": [2]},
+    "ramp_up_prob": {"ramp_up_prob": 1.0},
+    "overlay_prob": {"overlay_prob": 0.0},
+}
+
+
+def given(**flat: Any) -> dict[str, str]:
+    return RandomizationSettings.from_openg2g(flat).unread(flat)
+
+
+SAMPLED = {"randomize_pv_profile": True, "randomize_tvl_profile": True}
+
+
+def digests(flat: dict[str, Any]) -> list[str]:
+    settings = RandomizationSettings.from_openg2g(flat)
+    feeder = load_experiment("ieee13")
+    return [scenario_digest(randomize_scenario(seed, experiment=feeder, settings=settings)) for seed in range(12)]
+
+
+@pytest.mark.parametrize("name", MOVED)
+@pytest.mark.parametrize(
+    "base",
+    [{}, SAMPLED, {"randomization_profile": False}, {"randomize_ramps": False}],
+    ids=("", "pv", "narrow", "still"),
+)
+def test_unread_settings_change_no_draw_and_others_do(name: str, base: dict[str, Any]) -> None:
+    moved = {**base, **MOVED[name]}
+    unread = RandomizationSettings.from_openg2g(moved).unread(MOVED[name])
+    if base.keys() >= MOVED[name].keys():
+        assert unread == {}
+    else:
+        assert (name in unread) == (digests(base) == digests(moved))
+
+
+def test_unread_settings_say_what_would_have_them_read() -> None:
+    assert given(ramp_frac_min=0.2) == {"ramp_frac_min": "randomization_profile = false"}
+    assert given(pv_shape_choices=["flat"]) == {"pv_shape_choices": "randomize_pv_profile = true"}
+    assert given(randomization_profile=False, pv_scale_max=1.5) == {"pv_scale_max": "randomization_profile = true"}
+    assert given(randomize_ramps=False, ramp_frac_max=0.9) == {
+        "ramp_frac_max": "randomization_profile = false and randomize_ramps = true"
+    }
+    assert given(randomization_profile=False, randomize_pv_profile=False, ramp_frac_min=0.2) == {}
+    assert given(randomize_pv_profile=True, pv_baseline_min=0.8, pv_cloud_count_max=1, load_scale_min=0.9) == {}
