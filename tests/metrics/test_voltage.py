@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from openg2g.grid.base import BusVoltages, GridState, PhaseVoltages
+from openg2g.metrics.voltage import compute_allbus_voltage_stats
 
 from scenario_lib._arrays import Floats
 from scenario_lib.metrics.voltage import VoltageMeasures, measure_voltages, penalty_trace
@@ -94,3 +96,26 @@ def test_order_of_bus_phases_and_steps_does_not_matter() -> None:
     turned = measure_voltages(voltages[::-1, ::-1], *BAND)
     assert turned.integral_pu_s == pytest.approx(measure_voltages(voltages, *BAND).integral_pu_s, rel=1e-13)
     assert turned.violation_time_s == measure_voltages(voltages, *BAND).violation_time_s
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_measures_are_those_of_openg2g(seed: int) -> None:
+    """Its metric goes over buses with three phases each, and leaves those out that a bus does not have (NaN)."""
+    rng = np.random.default_rng(seed)
+    buses = [f"b{i}" for i in range(int(rng.integers(1, 40)))]
+    voltages = rng.normal(rng.choice([0.95, 1.0, 1.05]), 0.03, (int(rng.integers(2, 60)), len(buses), 3))
+    there = rng.random((len(buses), 3)) < 0.8
+    there[0, 0] = True
+    voltages[:, ~there] = np.nan
+    states = [
+        GridState(
+            time_s=float(second),
+            voltages=BusVoltages({bus: PhaseVoltages(*row[i].tolist()) for i, bus in enumerate(buses)}),
+        )
+        for second, row in enumerate(voltages)
+    ]
+    theirs = compute_allbus_voltage_stats(states, v_min=BAND[0], v_max=BAND[1])
+    ours = measure_voltages(voltages[:, there], *BAND)
+    assert ours.integral_pu_s == pytest.approx(theirs.integral_violation_pu_s, rel=1e-13, abs=1e-15)
+    assert ours.violation_time_s == theirs.violation_time_s
+    assert (ours.worst_v_min_pu, ours.worst_v_max_pu) == (theirs.worst_vmin, theirs.worst_vmax)
