@@ -214,7 +214,7 @@ def writing(path: Path) -> Iterator[None]:
         if error.errno not in _UNWRITABLE:
             raise
         raise UnwritableFileError(
-            f"{path}: cannot be written ({error.strerror}); make room or permit writing there, and go on"
+            f"{path}: cannot be written ({error.strerror}); make room or permit writing there"
         ) from None
 
 

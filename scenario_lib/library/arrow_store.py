@@ -7,7 +7,7 @@ Checks of a sharded library's records when it is opened: what entries of `metada
 
 import operator
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import NoneType
@@ -22,6 +22,7 @@ from scenario_lib._values import LARGEST_SEED
 from scenario_lib.errors import LibraryError
 from scenario_lib.feeders.experiment import DURATION_S
 from scenario_lib.library.layout import RECORDS, StoreLayout
+from scenario_lib.library.npz_store import FileIdentity, unless_replaced
 from scenario_lib.library.record import (
     CONTRACT_FIELDS,
     FIGURES,
@@ -56,10 +57,10 @@ _BLOCK = 1024
 def _arrow_fields(kind: type) -> list[pa.Field]:
     hints = get_type_hints(kind)
     columns = []
-    for field in fields(kind):
-        kinds = get_args(hints[field.name]) or (hints[field.name],)
+    for own in fields(kind):
+        kinds = get_args(hints[own.name]) or (hints[own.name],)
         # An overlay is a small table, kept as its JSON.
-        columns.append(pa.field(field.name, _ARROW_TYPES.get(kinds[0], pa.string()), nullable=NoneType in kinds))
+        columns.append(pa.field(own.name, _ARROW_TYPES.get(kinds[0], pa.string()), nullable=NoneType in kinds))
     return columns
 
 
@@ -84,10 +85,12 @@ class RecordsFile:
 
     Attributes:
         digest: SHA-256 that the file must have.
+        opened_as: Of the library; see `unless_replaced`.
     """
 
     path: Path
     digest: str
+    opened_as: FileIdentity = field(default=None, compare=False)
 
     def read(self) -> pa.RecordBatch:
         """The columns, mapped now.
@@ -95,12 +98,13 @@ class RecordsFile:
         Raises:
             LibraryError: Missing, damaged, or another file than the one that is meant.
         """
-        buffer = map_file(self.path)
-        if buffer_digest(buffer) != self.digest:
-            raise LibraryError(
-                f"{self.path}: is not the file that was written with this library, or the library changed since it "
-                f"was opened. Open it again, restore the file, or build the library again"
-            )
+        with unless_replaced(self.path.parent, self.opened_as):
+            buffer = map_file(self.path)
+            if buffer_digest(buffer) != self.digest:
+                raise LibraryError(
+                    f"{self.path}: is not the file that was written with this library, or the library changed since it "
+                    f"was opened. Open it again, restore the file, or build the library again"
+                )
         return parse_batch(buffer, RECORDS_SCHEMA, str(self.path))
 
 

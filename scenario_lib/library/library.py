@@ -63,7 +63,7 @@ class ScenarioLibrary:
         self.path = as_path("path", path).resolve()
         self.from_numbers = as_flag("from_numbers", from_numbers)
         self._contents = read_contents(self.path)
-        self._resolved = ResolvedNumbers(numbers_rows(self.path, self._contents))
+        self._resolved = ResolvedNumbers(numbers_rows(self.path, self._contents), self._contents.opened_as)
         if not self._contents.records:
             raise LibraryError(f"{self.path}: the library is empty; build one that accepts at least one scenario")
         if from_numbers and not self._contents.digests:

@@ -31,7 +31,7 @@ from scenario_lib.library.layout import (
     StoreLayout,
     parse_layout,
 )
-from scenario_lib.library.npz_store import TraceFile, file_identity
+from scenario_lib.library.npz_store import FileIdentity, TraceFile, file_identity, unless_replaced
 from scenario_lib.library.recipe import Recipe, Stratum, loosest_thresholds, read_strata, recipe_from_dict
 from scenario_lib.library.record import ScenarioRecord, parse_records
 from scenario_lib.library.shards import ShardFiles
@@ -143,6 +143,7 @@ class LibraryContents:
         digests: SHA-256 of the other files; empty for a library without our keys.
         strata: What each recipe's candidates were screened by; one or more a recipe.
         layout: How a sharded library is laid out; None for the contract's two files.
+        opened_as: Identity of `metadata.json`, which tells whether another library has taken this one's place.
     """
 
     config: dict[str, Any]
@@ -154,6 +155,7 @@ class LibraryContents:
     digests: dict[str, str]
     strata: tuple[Stratum, ...]
     layout: StoreLayout | None
+    opened_as: FileIdentity = None
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -179,6 +181,11 @@ class LibraryContents:
         Raises:
             LibraryError: It is missing or another one.
         """
+        with unless_replaced(path.parent, self.opened_as), self._compared(path) as stream:
+            yield stream
+
+    @contextmanager
+    def _compared(self, path: Path) -> Iterator[BinaryIO]:
         try:
             stream = open_regular(path)
         except OSError as error:
@@ -221,7 +228,8 @@ def read_contents(path: Path) -> LibraryContents:
 
 
 def _read(path: Path) -> LibraryContents:
-    traces = TraceFile(path / TRACES, file_identity(path / TRACES))
+    opened_as = file_identity(path / METADATA)
+    traces = TraceFile(path / TRACES, file_identity(path / TRACES), opened_as)
     metadata = read_json(path / METADATA)
     source = str(path / METADATA)
     if not isinstance(metadata, dict) or not isinstance(metadata.get("config"), dict):
@@ -235,14 +243,15 @@ def _read(path: Path) -> LibraryContents:
         )
     digests = _read_digests(path) if ours else {}
     if digests:
-        traces = TraceFile(path / TRACES)  # the records' digests say more than the identity of a file
+        # The records' digests say more than the identity of a file.
+        traces = TraceFile(path / TRACES, opened_as=opened_as)
     try:
         recipes = _recipes(metadata, source, ours)
         layout = parse_layout(metadata[STORE], source) if STORE in metadata else None
         if layout is None:
             records: Sequence[ScenarioRecord] = parse_records(metadata, recipes, traces, source)
         else:
-            records = _stored_records(path, layout, recipes, digests)
+            records = _stored_records(path, layout, recipes, digests, opened_as)
         return LibraryContents(
             config=metadata["config"],
             records=records,
@@ -253,6 +262,7 @@ def _read(path: Path) -> LibraryContents:
             digests=digests,
             strata=read_strata(metadata, recipes, source),
             layout=layout,
+            opened_as=opened_as,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, LibraryError | UnknownNameError):
@@ -261,10 +271,10 @@ def _read(path: Path) -> LibraryContents:
 
 
 def _stored_records(
-    path: Path, layout: StoreLayout, recipes: dict[str, Recipe], digests: dict[str, str]
+    path: Path, layout: StoreLayout, recipes: dict[str, Recipe], digests: dict[str, str], opened_as: FileIdentity
 ) -> StoredRecords:
-    file = RecordsFile(path / RECORDS, digests[RECORDS])
-    records = StoredRecords(file, ShardFiles(path, layout), file.read())
+    file = RecordsFile(path / RECORDS, digests[RECORDS], opened_as)
+    records = StoredRecords(file, ShardFiles(path, layout, opened_as), file.read())
     check_stored_records(records, recipes, layout, str(path / RECORDS))
     return records
 

@@ -9,7 +9,8 @@ import hashlib
 import io
 import os
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ import numpy as np
 from scenario_lib._arrays import Floats
 from scenario_lib._files import open_regular, replacing, unreadable
 from scenario_lib.errors import LibraryError
+from scenario_lib.library.layout import METADATA
 
 # What np.savez writes, so that equal traces are equal bytes whenever they are written.
 _FIXED_DATE = (1980, 1, 1, 0, 0, 0)
@@ -67,6 +69,25 @@ def file_identity(path: Path) -> FileIdentity:
         return None
 
 
+@contextmanager
+def unless_replaced(folder: Path, opened_as: FileIdentity) -> Iterator[None]:
+    """Around reading from an open library: if another one lies there by now, what fails says that and nothing else.
+
+    Args:
+        opened_as: Identity that the library's metadata had when it was opened; None if that is not known.
+
+    Raises:
+        LibraryError: As from the block, or the library was replaced.
+    """
+    try:
+        yield
+    except LibraryError:
+        now = file_identity(folder / METADATA)
+        if None in (opened_as, now) or now == opened_as:
+            raise
+        raise LibraryError(f"{folder}: the library was replaced while open; open it again") from None
+
+
 def _identity(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
@@ -77,11 +98,13 @@ class TraceFile:
     Args:
         path: The file.
         expected: Identity that it must have when it is opened, where no digests tell one trace from another.
+        opened_as: Of the library; see `unless_replaced`.
     """
 
-    def __init__(self, path: Path, expected: FileIdentity = None) -> None:
+    def __init__(self, path: Path, expected: FileIdentity = None, opened_as: FileIdentity = None) -> None:
         self.path = path
         self._expected = expected
+        self._opened_as = opened_as
         self._archive: zipfile.ZipFile | None = None
 
     def read(self, name: str, digest: str | None) -> Floats:
@@ -91,13 +114,14 @@ class TraceFile:
             LibraryError: The file or the trace is missing, damaged, too large, of another type, or not the one
                 that was screened.
         """
-        trace = self._read(name)
-        if digest is not None and trace_digest(trace) != digest:
-            raise LibraryError(
-                f"{self.path}: trace {name} is not the one that was screened; the library changed since it was "
-                f"opened, or was edited. Open it again, or validate it"
-            )
-        return trace
+        with unless_replaced(self.path.parent, self._opened_as):
+            trace = self._read(name)
+            if digest is not None and trace_digest(trace) != digest:
+                raise LibraryError(
+                    f"{self.path}: trace {name} is not the one that was screened; the library changed since it was "
+                    f"opened, or was edited. Open it again, or validate it"
+                )
+            return trace
 
     def _read(self, name: str) -> Floats:
         try:

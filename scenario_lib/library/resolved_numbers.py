@@ -14,6 +14,7 @@ from scenario_lib.library.arrow_store import StoredRecords
 from scenario_lib.library.candidates import read_table
 from scenario_lib.library.layout import RESOLVED
 from scenario_lib.library.metadata import LibraryContents
+from scenario_lib.library.npz_store import FileIdentity, unless_replaced
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.scenario.model import Scenario, scenario_digest, scenario_from_resolved
 
@@ -93,10 +94,12 @@ class ResolvedNumbers:
 
     Args:
         rows: Where the numbers are.
+        opened_as: Of the library; see `unless_replaced`.
     """
 
-    def __init__(self, rows: NumbersRows) -> None:
+    def __init__(self, rows: NumbersRows, opened_as: FileIdentity = None) -> None:
         self._rows = rows
+        self._opened_as = opened_as
 
     def numbers(self, record: ScenarioRecord) -> dict[str, Any]:
         """The resolved numbers of a record's scenario, exactly those that were screened.
@@ -104,9 +107,10 @@ class ResolvedNumbers:
         Raises:
             LibraryError: The library has none, they are damaged, or they are not those that the record's digest is of.
         """
-        if record.proof is None or self._row(record)["scenario_digest"] != record.proof.scenario_digest:
-            raise self._error(record, "are not those that were screened")
-        return self.written(record)
+        with unless_replaced(self._rows.path_of(record.index).parent, self._opened_as):
+            if record.proof is None or self._row(record)["scenario_digest"] != record.proof.scenario_digest:
+                raise self._error(record, "are not those that were screened")
+            return self.written(record)
 
     def written(self, record: ScenarioRecord) -> dict[str, Any]:
         """The numbers in a record's row, compared with the digest beside them, but not with the record's.

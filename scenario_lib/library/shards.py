@@ -26,7 +26,7 @@ from scenario_lib._arrays import Floats
 from scenario_lib._files import open_regular, replacing, unreadable
 from scenario_lib.errors import LibraryError
 from scenario_lib.library.layout import StoreLayout
-from scenario_lib.library.npz_store import trace_digest
+from scenario_lib.library.npz_store import FileIdentity, trace_digest, unless_replaced
 
 _NUMPY_TYPES = {pa.float64(): "<f8", pa.int64(): "<i8", pa.uint16(): "<u2"}
 _MAGIC = b"ARROW1\0\0"
@@ -210,11 +210,13 @@ class ShardFiles:
     Args:
         folder: The library's directory.
         layout: How its records are spread over shards.
+        opened_as: Of the library; see `unless_replaced`.
     """
 
-    def __init__(self, folder: Path, layout: StoreLayout) -> None:
+    def __init__(self, folder: Path, layout: StoreLayout, opened_as: FileIdentity = None) -> None:
         self.folder = folder
         self._layout = layout
+        self._opened_as = opened_as
         self._mapped = lru_cache(maxsize=_MOST_MAPPED)(_map_shard)
 
     def read(self, name: str, digest: str | None) -> Floats:
@@ -224,14 +226,15 @@ class ShardFiles:
             LibraryError: The shard is missing or damaged, or the trace is not the one that was screened.
         """
         which, _, index = name.rpartition("_")
-        shard, row = self._locate(int(index))
-        trace = shard.trace(which, row)
-        if digest is not None and trace_digest(trace) != digest:
-            raise LibraryError(
-                f"{shard.path}: trace {name} is not the one that was screened; the library changed since it was "
-                f"opened, or was edited. Open it again, or validate it"
-            )
-        return trace
+        with unless_replaced(self.folder, self._opened_as):
+            shard, row = self._locate(int(index))
+            trace = shard.trace(which, row)
+            if digest is not None and trace_digest(trace) != digest:
+                raise LibraryError(
+                    f"{shard.path}: trace {name} is not the one that was screened; the library changed since it was "
+                    f"opened, or was edited. Open it again, or validate it"
+                )
+            return trace
 
     def path_of(self, index: int) -> Path:
         """The shard that holds a record."""
@@ -243,7 +246,8 @@ class ShardFiles:
         Raises:
             LibraryError: The shard is missing or damaged.
         """
-        shard, row = self._locate(index)
+        with unless_replaced(self.folder, self._opened_as):
+            shard, row = self._locate(index)
         digest, text = (shard.batch.column(name)[row].as_py() for name in ("scenario_digest", "resolved"))
         try:
             return {"scenario_digest": digest, "resolved": text.decode()}
@@ -255,7 +259,7 @@ class ShardFiles:
         return self._mapped(self.path_of(index), self._layout.shard_records(number)), row
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ShardFiles, (self.folder, self._layout)
+        return ShardFiles, (self.folder, self._layout, self._opened_as)
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,13 +261,14 @@ def build_strata(
         logger.debug("%s: %d workers on engine %s", options.out, options.jobs, strata[0].plan.engine.label)
         log = BuildLog(jobs=options.jobs, resumed=len(resumed))
         running = _Running(workspace, {**known.lines, **resumed}, known, options, Tally(on_progress, strata))
-        screened = [
-            Screened(stratum, recipe, recipe.id, running.screen(stratum))
-            for stratum, recipe in zip(strata, recipes, strict=True)
-        ]
-        log.seconds_by_seed = running.seconds_by_seed()
-        library = library_of_strata(screened, running.lines, record["versions"])
-        path = _write(workspace, library, log, running.traces)
+        with workspace.resumable():
+            screened = [
+                Screened(stratum, recipe, recipe.id, running.screen(stratum))
+                for stratum, recipe in zip(strata, recipes, strict=True)
+            ]
+            log.seconds_by_seed = running.seconds_by_seed()
+            library = library_of_strata(screened, running.lines, record["versions"])
+            path = _write(workspace, library, log, running.traces)
         workspace.journal.discard()
         logger.debug("%s: published with %d records", path, len(library.records))
     return BuildResult(

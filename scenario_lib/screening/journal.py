@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -241,14 +241,27 @@ class Workspace:
         """Stop a build while the library of what is finished can still be written.
 
         Raises:
-            UnwritableFileError: Naming the folder, and how to go on.
+            UnwritableFileError: Naming the folder; see `resumable`.
         """
         need, free = _size(candidates, records), self._free()
         if free < need:
             raise UnwritableFileError(
-                f"{self.target.parent}: {_mb(free)} are free, {_mb(need)} are needed to write the library; what is "
-                f"finished is kept in {self.journal.folder}: free some, and go on with --resume"
+                f"{self.target.parent}: {_mb(free)} are free, {_mb(need)} are needed to write the library"
             )
+
+    @contextmanager
+    def resumable(self) -> Iterator[None]:
+        """Around a build that has a journal: a disk that fills up, whenever that is noticed, is told with the remedy.
+
+        Raises:
+            UnwritableFileError: As from the block, naming the journal, and how to go on.
+        """
+        try:
+            yield
+        except UnwritableFileError as error:
+            raise UnwritableFileError(
+                f"{error}; what is finished is kept in {self.journal.folder}: make room, and go on with --resume"
+            ) from None
 
     def _free(self) -> int:
         return shutil.disk_usage(self.target.parent).free
@@ -257,7 +270,8 @@ class Workspace:
         """The directory that becomes the target, empty."""
         require_leftover(self.finished)
         shutil.rmtree(self.finished, ignore_errors=True)
-        self.finished.mkdir()
+        with writing(self.finished):
+            self.finished.mkdir()
         return self.finished
 
 

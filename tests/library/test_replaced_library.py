@@ -2,10 +2,11 @@
 
 import json
 import os
+import pickle
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -120,7 +121,7 @@ def test_tables_of_an_open_library_are_the_old_ones_or_one_line(two: tuple[Path,
         lambda: unread.materialize(unread[0], from_numbers=True),
         lambda: unread[0].ofo_voltage_pen_per_step,
     ):
-        with pytest.raises(LibraryError, match="the library changed since it was opened"):
+        with pytest.raises(LibraryError, match="the library was replaced while open; open it again"):
             use()
     assert unread.materialize(unread[0]).seed == 7
 
@@ -132,9 +133,39 @@ def test_without_digests_a_replaced_trace_file_is_noticed_too(openg2g_path: Path
     os.utime(other / "traces.npz", ns=(1, 1))
     publish(other, openg2g_path)
     assert np.array_equal(opened[0].ofo_voltage_pen_per_step, trace), "an open file stays what it was"
-    with pytest.raises(LibraryError, match=r"traces.npz: the library changed since it was opened; open it again"):
+    with pytest.raises(LibraryError, match="the library was replaced while open; open it again"):
         _ = again[0].ofo_voltage_pen_per_step
     assert ScenarioLibrary(openg2g_path)[0].ofo_voltage_pen_per_step.shape == (3600,)
+
+
+READERS: dict[str, Callable[[ScenarioLibrary], object]] = {
+    "traces": lambda library: library[1].ofo_voltage_pen_per_step,
+    "numbers": lambda library: library.materialize(library[1], from_numbers=True),
+    "candidates": lambda library: library.candidates,
+    "traces in a worker": lambda library: pickle.loads(pickle.dumps(library))[1].ofo_voltage_pen_per_step,
+    "numbers in a worker": lambda library: pickle.loads(pickle.dumps(library)).stored_numbers(1),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("other", ["contract", "sharded", "smaller", "smaller sharded"])
+@pytest.mark.parametrize("store", ["contract", "sharded"])
+def test_a_replaced_library_is_called_replaced_by_every_reader(
+    two: tuple[Path, Path], recipe: Recipe, tmp_path: Path, store: str, other: str, reader: str
+) -> None:
+    """Whatever takes its place: what one file lacks then is no damage."""
+    target, finished = tmp_path / "library", tmp_path / "finished"
+    small = write_sample(tmp_path / "small", [(recipe, [2007])])
+    for source, how, folder in ((two[0], store, target), (small if "small" in other else two[1], other, finished)):
+        if "sharded" in how:
+            convert_library(source, "sharded", folder)
+        else:
+            shutil.copytree(source, folder)
+    library = ScenarioLibrary(target)
+    publish(finished, target)
+    with pytest.raises(LibraryError) as caught:
+        READERS[reader](library)
+    assert str(caught.value) == f"{target}: the library was replaced while open; open it again"
 
 
 def test_a_copied_and_a_moved_library_are_the_same_library(two: tuple[Path, Path], tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """From measured candidates to a published library; candidates are made up, and run in this process."""
 
+import errno
 import json
 import os
 import random
+import re
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -87,6 +89,36 @@ def test_a_disk_that_fills_up_stops_a_build_which_then_resumes_to_the_same_bytes
     runner = in_this_process()
     assert content(build(tmp_path / "library", resume=True).path) == whole
     assert len(runner.ran) == 3
+
+
+@pytest.mark.parametrize("place", [".npy", "journal.jsonl", "traces.npz", "metadata.json", "candidates.parquet"])
+def test_a_disk_that_is_full_in_the_middle_of_a_write_is_told_with_the_way_on(
+    in_this_process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """As a disk that is seen to fill up before."""
+    whole = content(build(tmp_path / "whole").path)
+    real, tried = os.fsync, []
+
+    def full(descriptor: int) -> None:
+        name = Path(f"/proc/self/fd/{descriptor}").readlink().name
+        if place in name and not tried:
+            tried.append(name)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(UnwritableFileError) as caught:
+            build(tmp_path / "library")
+    journal = tmp_path / ".library.build"
+    assert re.fullmatch(
+        rf"\S+: cannot be written \(No space left on device\); make room or permit writing there; what is finished is "
+        rf"kept in {journal}: make room, and go on with --resume",
+        str(caught.value),
+    )
+    assert journal.is_dir()
+    in_this_process()
+    assert content(build(tmp_path / "library", resume=True).path) == whole
 
 
 @pytest.mark.parametrize("way", [{"candidates": 10**9}, {"accept": 3, "max_candidates": 10**9}])

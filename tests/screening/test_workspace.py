@@ -126,7 +126,10 @@ def test_an_unfinished_build_goes_on_and_the_disk_is_watched_instead(tmp_path: P
     free_mb(1)
     check(tmp_path / "library", resume=True)
     workspace.require_room(candidates=10, records=5)
-    with pytest.raises(UnwritableFileError, match=r"needed to write the library; .* go on with --resume") as caught:
+    with (
+        pytest.raises(UnwritableFileError, match=r"needed to write the library; .* go on with --resume") as caught,
+        workspace.resumable(),
+    ):
         workspace.require_room(candidates=100, records=50)
     assert str(workspace.journal.folder) in str(caught.value)
 
