@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from scenario_lib._arrays import Bools, Floats, Ints
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.simulation.compiled.step_formulas import band_statistics, model_slots, total_power_w, voltage_range
+from scenario_lib.simulation.compiled.step_formulas import model_slots, total_power_w, voltage_range
 
 
 class Slot(NamedTuple):
@@ -231,7 +231,7 @@ def build_observation(
     Raises:
         InvalidSettingError: The grid has another number of bus-phases than the configuration.
     """
-    voltages = np.ascontiguousarray(grid.voltages_vector(), float)
+    voltages = grid.voltages_vector()
     if zone_mask is None and obs_config.zone_buses is not None:
         zone_mask = compute_zone_mask(grid.v_index, obs_config.zone_buses)
     if zone_masks is None and obs_config.zone_summary:
@@ -246,7 +246,18 @@ def build_observation(
 
 def violation_summary(voltages: Floats, v_min: float, v_max: float) -> Floats:
     """[worst undervoltage, worst overvoltage, fraction in violation], zeros for no voltages."""
-    return np.array(band_statistics(voltages, float(v_min), float(v_max))[: len(SUMMARY_SLOTS)])
+    return np.array(band_figures(voltages, v_min, v_max)[: len(SUMMARY_SLOTS)])
+
+
+def band_figures(voltages: Floats, v_min: float, v_max: float) -> tuple[float, float, float, float]:
+    """As `band_statistics`, in machine code: hundreds of voltages are too many for Python."""
+    # Imported here, as loading the kernels takes a while that naming settings need not pay.
+    from scenario_lib.simulation.compiled.step_kernels import band_statistics
+
+    found: tuple[float, float, float, float] = band_statistics(
+        np.ascontiguousarray(voltages, float), float(v_min), float(v_max)
+    )
+    return found
 
 
 def summarised_zones(config: ObservationConfig, bus_phases: Sequence[tuple[str, int]]) -> list[Ints]:

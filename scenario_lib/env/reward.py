@@ -11,8 +11,8 @@ import numpy as np
 
 from scenario_lib._arrays import Floats
 from scenario_lib._values import Bounds, positive, refuse, require_bounds, require_known
-from scenario_lib.env.observation import ObservationConfig, VoltageSource, merge_states
-from scenario_lib.simulation.compiled.step_formulas import band_statistics, fill_terms, lateness, switching
+from scenario_lib.env.observation import ObservationConfig, VoltageSource, band_figures, merge_states
+from scenario_lib.simulation.compiled.step_formulas import fill_terms, lateness, switching
 from scenario_lib.simulation.compiled.step_tables import NEVER_CHANGED, STATISTICS, SWITCH_MODES, TERMS, RewardWeights
 
 Components = dict[str, float]
@@ -150,7 +150,7 @@ def reward_of(
 ) -> tuple[float, Components, dict[str, float]]:
     """As `compute_reward`, with all of `TERMS` as components."""
     weights, labels, itl_s = weights_of(reward_config), obs_config.model_labels, merge_states(datacenter_or_list).itl_s
-    *statistics, squares = _band_statistics(grid.voltages_vector(), reward_config)
+    *statistics, squares = band_figures(grid.voltages_vector(), weights.v_min, weights.v_max)
     figures = (
         squares,
         float(sum(relative_throughput(label, step.curr_batch[label], obs_config, logistic_models) for label in labels)),
@@ -165,13 +165,7 @@ def reward_of(
 
 def voltage_statistics(voltages: Floats, config: RewardConfig) -> dict[str, float]:
     """What `info["voltage_stats"]` says of voltages (pu)."""
-    return dict(zip(STATISTICS, _band_statistics(voltages, config), strict=False))
-
-
-def _band_statistics(voltages: Floats, config: RewardConfig) -> tuple[float, float, float, float]:
-    limits = float(config.v_min), float(config.v_max)
-    found: tuple[float, float, float, float] = band_statistics(np.ascontiguousarray(voltages, float), *limits)
-    return found
+    return dict(zip(STATISTICS, band_figures(voltages, config.v_min, config.v_max), strict=False))
 
 
 def _switching(label: str, step: RewardedStep, weights: RewardWeights) -> float:
@@ -179,8 +173,7 @@ def _switching(label: str, step: RewardedStep, weights: RewardWeights) -> float:
     if before == after:
         return 0.0
     change = float(np.log2(after) - np.log2(before))
-    counted: float = switching(change, step.since_change[label], weights.switch_mode, weights.cooldown_tau)
-    return counted
+    return switching(change, step.since_change[label], weights.switch_mode, weights.cooldown_tau)
 
 
 def relative_throughput(label: str, batch: int, config: ObservationConfig, logistic_models: Any) -> float:

@@ -392,9 +392,9 @@ class ThreadTeam:
         if len(jobs) == 1:
             jobs[0]()
             return
-        if self._process != os.getpid():
-            self._start()
         with signals_held():
+            if self._process != os.getpid():
+                self._start()
             for tasks, job in zip(self._tasks, jobs[1:], strict=False):
                 tasks.put(job)
             try:

@@ -1,26 +1,24 @@
 """Observation, action and reward of an environment, formula by formula; the only place where they are written down.
 
-Kernels that play whole steps are made of them, and so are `build_observation`, `compute_reward` and `decode_action`,
-which work on openg2g's objects. Those only look up where a figure is found and which slot it goes to.
+Plain functions: the kernels that play whole steps compile them, and `build_observation`, `compute_reward` and
+`decode_action`, which work on openg2g's objects, call them as they are. Both only look up where a figure is found and
+which slot it goes to. No formula calls another, so that each can be compiled by itself.
 """
 
 import numpy as np
 
 from scenario_lib._arrays import Floats, Ints
-from scenario_lib.simulation.compiled.jit import inlined_kernel
 from scenario_lib.simulation.compiled.step_tables import BINARY, COOLDOWN, RewardWeights
 
 _LARGEST_LATENCY_RATIO = 3.0
 _W_PER_MW = 1e6
 
 
-@inlined_kernel
 def moved(position: int, move: int, n_feasible: int) -> int:
     """Place among a model's `n_feasible` batch sizes after a move of so many sizes, at most to the ends."""
     return max(min(position + move, n_feasible - 1), 0)
 
 
-@inlined_kernel
 def band_statistics(voltages_pu: Floats, v_min: float, v_max: float) -> tuple[float, float, float, float]:
     """Worst undervoltage and overvoltage (pu), fraction outside, sum of squared violations (pu^2); zeros for none.
 
@@ -37,7 +35,6 @@ def band_statistics(voltages_pu: Floats, v_min: float, v_max: float) -> tuple[fl
     return under, over, outside / max(voltages_pu.size, 1), squares
 
 
-@inlined_kernel
 def voltage_range(voltages_pu: Floats, members: Ints) -> tuple[float, float]:
     """Lowest and highest voltage (pu) of some bus-phases.
 
@@ -51,7 +48,6 @@ def voltage_range(voltages_pu: Floats, members: Ints) -> tuple[float, float]:
     return lowest, highest
 
 
-@inlined_kernel
 def total_power_w(power_w: Floats, sites: Ints) -> float:
     """Power (W) of some sites, all phases together.
 
@@ -65,7 +61,6 @@ def total_power_w(power_w: Floats, sites: Ints) -> float:
     return total
 
 
-@inlined_kernel
 def model_slots(
     batch: float, change: float, latency: float, replicas: float, power_w: float
 ) -> tuple[float, float, float, float, float]:
@@ -82,14 +77,12 @@ def model_slots(
     return batch, ratio, replicas, power_w / _W_PER_MW, min(max(change, -1.0), 1.0)
 
 
-@inlined_kernel
 def lateness(itl_s: float, deadline_s: float) -> float:
     """By what part of its deadline a latency is too long; 0 if it is not, or is unknown."""
     late = (itl_s - deadline_s) / deadline_s
     return late if np.isfinite(late) and late > 0.0 else 0.0
 
 
-@inlined_kernel
 def switching(log2_change: float, since_change: int, switch_mode: int, cooldown_tau: float) -> float:
     """What counts of a changed batch size.
 
@@ -106,7 +99,6 @@ def switching(log2_change: float, since_change: int, switch_mode: int, cooldown_
     return abs(log2_change)
 
 
-@inlined_kernel
 def fill_terms(
     weights: RewardWeights, figures: tuple[float, float, float, float, float], ofo_pu2: float, terms: Floats
 ) -> float:

@@ -15,19 +15,19 @@ from numba import types
 from numba.experimental import structref
 
 from scenario_lib._arrays import Floats, Ints
+from scenario_lib.simulation.compiled import step_formulas
 from scenario_lib.simulation.compiled.jit import inlined_kernel, kernel
 from scenario_lib.simulation.compiled.power_flow import GridState, LoadArrays, Tolerance, record_voltages, solve_second
 from scenario_lib.simulation.compiled.servers import LatencyDraws, LatencyFits, Servers, model_power_w, observe_itl
-from scenario_lib.simulation.compiled.step_formulas import (
-    band_statistics,
-    fill_terms,
-    lateness,
-    model_slots,
-    moved,
-    switching,
-    total_power_w,
-    voltage_range,
-)
+
+band_statistics = inlined_kernel(step_formulas.band_statistics)
+_moved = inlined_kernel(step_formulas.moved)
+_voltage_range = inlined_kernel(step_formulas.voltage_range)
+_total_power_w = inlined_kernel(step_formulas.total_power_w)
+_model_slots = inlined_kernel(step_formulas.model_slots)
+_lateness = inlined_kernel(step_formulas.lateness)
+_switching = inlined_kernel(step_formulas.switching)
+_fill_terms = inlined_kernel(step_formulas.fill_terms)
 
 
 @kernel
@@ -180,7 +180,7 @@ def _act(layout, progress, i):  # type: ignore[no-untyped-def]
     for k in range(layout.model.size):
         level = progress.levels[i, layout.model[k]]
         progress.levels_before[i, k] = level
-        position = moved(layout.position[k, level], progress.moves[i, k], layout.n_feasible[k])
+        position = _moved(layout.position[k, level], progress.moves[i, k], layout.n_feasible[k])
         progress.levels[i, layout.model[k]] = layout.feasible_level[k, position]
 
 
@@ -214,12 +214,12 @@ def _observe(layout, tables, progress, outcome, i):  # type: ignore[no-untyped-d
     """
     voltages_pu, out = outcome.voltages_pu[i], outcome.observation[i]
     filled = _observe_voltages(layout, voltages_pu, out)
-    power_w = total_power_w(outcome.power_w[i], layout.sites)
+    power_w = _total_power_w(outcome.power_w[i], layout.sites)
     t = progress.second[i] - 1 - progress.first_second[i]
     for k in range(layout.model.size):
         model = layout.model[k]
         level, before = progress.levels[i, model], progress.levels_before[i, k]
-        out[filled], out[filled + 1], out[filled + 2], out[filled + 3], out[filled + 4] = model_slots(
+        out[filled], out[filled + 1], out[filled + 2], out[filled + 3], out[filled + 4] = _model_slots(
             layout.batch_feature[k, level],
             (layout.log2_batch[k, level] - layout.log2_batch[k, before]) / layout.span[k],
             outcome.itl_s[i, model] / layout.deadline_s[k],
@@ -238,7 +238,7 @@ def _observe_voltages(layout, voltages_pu, out):  # type: ignore[no-untyped-def]
         out[slot] = voltages_pu[layout.shown[slot]]
     for group in range(layout.group_start.size - 1):
         members = layout.group_member[layout.group_start[group] : layout.group_start[group + 1]]
-        out[filled], out[filled + 1] = voltage_range(voltages_pu, members)
+        out[filled], out[filled + 1] = _voltage_range(voltages_pu, members)
         filled += 2
     for zone in range(layout.zone_start.size - 1):
         members = layout.zone_member[layout.zone_start[zone] : layout.zone_start[zone + 1]]
@@ -260,15 +260,15 @@ def _reward(layout, weights, clock, progress, outcome, i):  # type: ignore[no-un
         model = layout.model[k]
         level, before = progress.levels[i, model], progress.levels_before[i, k]
         throughput += layout.throughput[k, level]
-        late += lateness(outcome.itl_s[i, model], layout.deadline_s[k])
+        late += _lateness(outcome.itl_s[i, model], layout.deadline_s[k])
         if level != before:
             change = layout.log2_batch[k, level] - layout.log2_batch[k, before]
-            switched += switching(change, progress.since_change[i, k], weights.switch_mode, weights.cooldown_tau)
+            switched += _switching(change, progress.since_change[i, k], weights.switch_mode, weights.cooldown_tau)
     ofo_pu2 = 0.0
     if progress.ofo_penalty.shape[1] > 0:
         ofo_pu2 = progress.ofo_penalty[i, progress.step[i] * clock.interval_s]
     figures = squares, throughput, late, switched, outside
-    outcome.reward[i] = fill_terms(weights, figures, ofo_pu2, outcome.terms[i])
+    outcome.reward[i] = _fill_terms(weights, figures, ofo_pu2, outcome.terms[i])
 
 
 @inlined_kernel

@@ -179,7 +179,7 @@ def empty_progress(n_episodes: int, n_models: int, n_observed: int) -> EpisodePr
     )
 
 
-def n_slots(layout: ObservationLayout) -> int:
+def observation_length(layout: ObservationLayout) -> int:
     """Length of an observation."""
     groups, zones = len(layout.group_start) - 1, len(layout.zone_start) - 1
     return len(layout.shown) + 2 * groups + 3 * zones + 5 * len(layout.model)
@@ -193,7 +193,7 @@ def empty_step_arrays(n_episodes: int, layout: ObservationLayout, n_bus_phases: 
         voltages_pu=np.zeros((n_episodes, n_bus_phases)),
         power_w=np.zeros((n_episodes, n_sites, 3)),
         itl_s=np.zeros((n_episodes, len(site_of_model))),
-        observation=np.zeros((n_episodes, n_slots(layout)), np.float32),
+        observation=np.zeros((n_episodes, observation_length(layout)), np.float32),
         reward=np.zeros(n_episodes),
         terms=np.zeros((n_episodes, len(TERMS))),
         statistics=np.zeros((n_episodes, len(STATISTICS))),
