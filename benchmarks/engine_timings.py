@@ -19,7 +19,7 @@ from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.simulation.assets import Assets, load_assets
-from scenario_lib.simulation.compiled.batch import Lockstep
+from scenario_lib.simulation.compiled.batch import BatchSimulator
 from scenario_lib.simulation.compiled.circuit import start_state
 from scenario_lib.simulation.compiled.episode import window_of
 from scenario_lib.simulation.compiled.power_flow import OPENDSS, rebuild_admittance, set_powers, solve_power_flow
@@ -135,16 +135,16 @@ def lockstep_s(bench: Bench, n_scenarios: int, threads: int, n_steps: int) -> fl
     scenarios = (
         compile_scenario(bench.draw(i), bench.experiment, bench.assets, n_steps + 1) for i in range(n_scenarios)
     )
-    stepper = Lockstep(map(window_of, scenarios), threads=threads)
+    simulator = BatchSimulator.of(map(window_of, scenarios), threads=threads)
     rng = np.random.default_rng(0)
-    n_models, n_levels = stepper.batch_sizes.shape
+    n_models, n_levels = simulator.batch_sizes.shape
     levels = rng.integers(0, n_levels, (n_steps // _BURST, n_scenarios, n_models))
-    actions = stepper.batch_sizes[np.arange(n_models), levels]
-    stepper.step(actions[0])
+    actions = simulator.batch_sizes[np.arange(n_models), levels]
+    simulator.step(actions[0])
 
     def burst(action: np.ndarray) -> None:
         for _ in range(_BURST):
-            stepper.step(action)
+            simulator.step(action)
 
     return min(timed(lambda action=action: burst(action)) for action in actions) / _BURST
 

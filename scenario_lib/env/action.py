@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenario_lib.errors import InvalidSettingError
+from scenario_lib.simulation.compiled.step_formulas import moved
 
 _FEW = 16
 
@@ -133,4 +134,4 @@ def _largest_shift(model_labels: Sequence[str], feasible_batch_sizes: Mapping[st
 def _moved(feasible: Sequence[int], current: int | None, move: int) -> int:
     sizes = sorted(feasible)
     position = sizes.index(current) if current in sizes else len(sizes) // 2
-    return sizes[min(max(position + move, 0), len(sizes) - 1)]
+    return sizes[moved(position, move, len(sizes))]

@@ -1,6 +1,6 @@
-"""What both environments share: picking scenarios, episodes, and Gymnasium's interface around a `Game`.
+"""Gymnasium environments in which an agent picks LLM batch sizes to keep a feeder's voltages in range.
 
-Gymnasium environments in which an agent picks LLM batch sizes to keep a feeder's voltages in range.
+Scenarios are drawn and episodes end here; an `EpisodeBackend` plays them on one of the engines.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,44 +8,45 @@ from fractions import Fraction
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from scenario_lib._arrays import Singles
 from scenario_lib._values import few, likely
 from scenario_lib.env.action import action_space
-from scenario_lib.env.copying import deep_copied, plain_spec
 from scenario_lib.env.episode import (
     BackendSettings,
     EnvSettings,
     Episode,
     EpisodeBackend,
     OFOBaseline,
+    deep_copied,
     episode_of,
     scenario_drawer,
 )
-from scenario_lib.env.observation import ObservationConfig, observation_labels
+from scenario_lib.env.observation import ObservationConfig, observation_labels, observation_space
+from scenario_lib.env.registration import plain_spec
 from scenario_lib.env.render import EpisodeHistory, render_episode
-from scenario_lib.env.reward import TERMS, RewardConfig, voltage_statistics
+from scenario_lib.env.reward import RewardConfig, voltage_statistics
 from scenario_lib.env.sampling import (
     SINGLE_OPTIONS,
     Library,
     ScenarioSampler,
     WorkerShare,
     known_options,
+    named_record,
     whole_seed,
     worker_generator,
 )
 from scenario_lib.env.simulator import MakeSim, SimulatorBackend
 from scenario_lib.errors import EnvironmentUseError, InvalidSettingError, PowerFlowError, UnknownNameError
 from scenario_lib.feeders.experiment import DURATION_S
-from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.simulation.compiled.step_tables import TERMS
 
 StepResult = tuple[Singles, float, bool, bool, dict[str, Any]]
 
 
 def backend_of(make_sim: MakeSim, settings: BackendSettings) -> EpisodeBackend:
-    """The game on the engine that `make_sim` is of."""
+    """The backend on the engine that `make_sim` is of."""
     from scenario_lib.env.compiled_backend import CompiledBackend, EpisodeSource
 
     if isinstance(make_sim, EpisodeSource):
@@ -62,13 +63,13 @@ class EpisodeEnv(gym.Env[Singles, Any]):
         self._obs_config, self._settings = obs_config, settings
         self._library = settings.scenario_library
         self._worker = None if settings.worker is None else WorkerShare(*settings.worker)
-        self._picker = (
+        self._sampler = (
             None if self._library is None else ScenarioSampler(self._library, self._worker, settings.coverage)
         )
         self._ofo = OFOBaseline(self._library, settings.reward_config) if settings.ofo_baseline else None
-        self._game = backend_of(make_sim_fn, BackendSettings(obs_config, settings, self._choose_sites, self._ofo))
+        self._backend = backend_of(make_sim_fn, BackendSettings(obs_config, settings, self._choose_sites, self._ofo))
         self.action_space = action_space(settings.action_mode, obs_config.model_labels, obs_config.feasible_batch_sizes)
-        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (obs_config.obs_dim,), np.float32)
+        self.observation_space = observation_space(obs_config)
         self.render_mode = settings.render_mode
         self._history = EpisodeHistory()
         self._episode: Episode | None = None
@@ -96,40 +97,41 @@ class EpisodeEnv(gym.Env[Singles, Any]):
             UnknownNameError: An option that does not exist, or a record; nothing has happened then.
         """
         seed = whole_seed("seed", seed)
-        named = self._named(whole_seed("options['scenario']", known_options(options, SINGLE_OPTIONS).get("scenario")))
+        wanted = whole_seed("options['scenario']", known_options(options, SINGLE_OPTIONS).get("scenario"))
+        named = named_record(self._library, wanted)
         super().reset(seed=seed)
         if seed is not None:
             self._seed_workers(seed)
         self.close()
-        record = named if named is not None or self._picker is None else self._picker.pick(self.np_random)
+        record = named if named is not None or self._sampler is None else self._sampler.pick(self.np_random)
         settings = self._settings
         episode = episode_of(record, settings.truncate_episode, settings.total_duration_s, settings.dt_ctrl)
         if self._ofo is not None:
             self._ofo.require_trace(episode)
-        observation, batch_sizes = self._game.begin(episode, scenario_drawer(self._library, record))
+        observation, batch_sizes = self._backend.begin(episode, scenario_drawer(self._library, record))
         self._episode, self._history = episode, EpisodeHistory(None if record is None else record.seed)
         self._remember(episode, batch_sizes)
         info = self._info(episode, batch_sizes)
         info["reward_components"] = dict.fromkeys(TERMS, 0.0)
-        info["voltage_stats"] = voltage_statistics(self._game.voltages_vector(), settings.reward_config)
+        info["voltage_stats"] = voltage_statistics(self._backend.voltages_vector(), settings.reward_config)
         return observation, info
 
     def step(self, action: Any) -> StepResult:
         """Act, simulate one control interval, observe, reward, and end when the window does."""
         episode = self._episode
         if episode is None or episode.over:
-            raise self._out_of_turn()
-        turn = self._game.play(action, episode)
-        info = self._info(episode, turn.batch_sizes)
-        info["reward_components"], info["voltage_stats"] = turn.components, turn.voltage_stats
-        if turn.failure is not None:
-            self._end_diverged(episode, turn.failure)
-            info["power_flow"] = str(turn.failure)
-            return turn.observation, 0.0, False, True, info
+            raise self._not_playing()
+        outcome = self._backend.play(action, episode)
+        info = self._info(episode, outcome.batch_sizes)
+        info["reward_components"], info["voltage_stats"] = outcome.components, outcome.voltage_stats
+        if outcome.failure is not None:
+            self._end_diverged(episode, outcome.failure)
+            info["power_flow"] = str(outcome.failure)
+            return outcome.observation, 0.0, False, True, info
         if self.render_mode is not None:
-            self._remember(episode, turn.batch_sizes)
+            self._remember(episode, outcome.batch_sizes)
         episode.over = episode.step >= episode.n_steps
-        return turn.observation, turn.reward, False, episode.over, info
+        return outcome.observation, outcome.reward, False, episode.over, info
 
     def render(self) -> Any:
         """A picture of the episode so far, shape (height, width, 3); None without render_mode "rgb_array"."""
@@ -146,11 +148,11 @@ class EpisodeEnv(gym.Env[Singles, Any]):
         """
         if self._episode is None:
             raise EnvironmentUseError("observation_labels are known once reset has read the feeder; call reset first")
-        return observation_labels(self._obs_config, tuple(self._game.v_index))
+        return observation_labels(self._obs_config, tuple(self._backend.v_index))
 
     def close(self) -> None:
         """Release the simulation; may be called more than once."""
-        self._game.close()
+        self._backend.close()
         self._episode = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "EpisodeEnv":
@@ -165,18 +167,10 @@ class EpisodeEnv(gym.Env[Singles, Any]):
     def _seed_workers(self, seed: int) -> None:
         if self._worker is not None:
             self.np_random = worker_generator(seed, self._worker)
-        if self._picker is not None:
-            self._picker.restart(seed)
+        if self._sampler is not None:
+            self._sampler.restart(seed)
 
-    def _named(self, scenario: int | None) -> ScenarioRecord | None:
-        """The record of a seed that was asked for."""
-        if scenario is None:
-            return None
-        if self._library is None:
-            raise InvalidSettingError(f"options['scenario'] is {scenario!r}; expected none, without a library")
-        return self._library.record_for(scenario)
-
-    def _out_of_turn(self) -> EnvironmentUseError:
+    def _not_playing(self) -> EnvironmentUseError:
         when = "before reset" if self._episode is None else "after the end of the episode"
         return EnvironmentUseError(f"step was called {when}; call reset first")
 
@@ -187,7 +181,7 @@ class EpisodeEnv(gym.Env[Singles, Any]):
 
     def _remember(self, episode: Episode, batch_sizes: dict[str, int]) -> None:
         if self.render_mode is not None:
-            self._history.add(episode.time_s, self._game.voltages_vector(), batch_sizes)
+            self._history.add(episode.time_s, self._backend.voltages_vector(), batch_sizes)
 
     def _info(self, episode: Episode, batch_sizes: dict[str, int]) -> dict[str, Any]:
         record = episode.record

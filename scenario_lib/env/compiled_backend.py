@@ -1,42 +1,47 @@
-"""A scenario on the compiled engine as a `Simulator`: for whoever drives a simulation in Python, second by second.
+"""The compiled engine under environments: episodes are compiled once, and a step is one call of machine code.
 
-Environments do not use it: they play whole steps in machine code. Both give the same numbers.
-
-Episodes on the compiled engine: made once, kept as long as memory for them lasts.
-
-N places on the compiled engine in which episodes are played side by side.
-
-One episode on the compiled engine: a step is one call of machine code.
+For whoever drives a simulation in Python, second by second, a scenario is a `Simulator` too. Environments do not use
+that; both give the same numbers.
 """
 
 import copy
+import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scenario_lib._arrays import Singles
-from scenario_lib._values import shown
+from scenario_lib._arrays import Floats, Ints, Singles
+from scenario_lib._values import few, shown
 from scenario_lib.env.action import MoveReader
 from scenario_lib.env.episode import BackendSettings, DrawScenario, Episode, StepOutcome
-from scenario_lib.env.reward import STATISTICS, TERMS
-from scenario_lib.env.step_layout import layout_of, weights_of
+from scenario_lib.env.observation import ObservationConfig, log_scale, shown_groups, shown_positions, summarised_zones
+from scenario_lib.env.reward import relative_throughput, weights_of
 from scenario_lib.errors import EnvironmentUseError, InvalidSettingError, PowerFlowError, UnknownNameError
 from scenario_lib.execution.process import signals_held
 from scenario_lib.feeders.circuit_files import current_digest
 from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import Assets
-from scenario_lib.simulation.compiled.batch import BatchSettings, BatchSimulator, Lockstep, Observed
-from scenario_lib.simulation.compiled.episode import EPISODES, CompiledEpisode, SameObject, compile_episode, window_of
+from scenario_lib.simulation.compiled.batch import BatchSettings, BatchSimulator
+from scenario_lib.simulation.compiled.episode import (
+    EPISODES,
+    CompiledEpisode,
+    SameObject,
+    SiteArrays,
+    compile_episode,
+    window_of,
+)
 from scenario_lib.simulation.compiled.power_flow import Tolerance
 from scenario_lib.simulation.compiled.rollout import compile_scenario
-from scenario_lib.simulation.compiled.step_tables import Clock, EpisodeProgress, StepArrays
+from scenario_lib.simulation.compiled.step_tables import STATISTICS, TERMS, Clock, ObservationLayout, StepArrays
 from scenario_lib.simulation.opendss.engine import opendss_held
 from scenario_lib.simulation.rollout import require_fits
 
@@ -62,7 +67,7 @@ class SiteState:
 
 @dataclass(slots=True)
 class SteppedSite:
-    """One datacenter of a stepper; its state is that of the last second."""
+    """One datacenter of a simulator; its state is that of the last second."""
 
     state: SiteState
 
@@ -76,20 +81,20 @@ class CompiledSimulator:
         compiled = compile_scenario(scenario, experiment, assets, total_duration_s)
         tables = compiled.tables
         self._labels, self._names = tables.model_labels, tables.site_names
-        self._lockstep = Lockstep([window_of(compiled)], tolerance=tolerance)
-        self._beginning = self._lockstep.checkpoint(0)
+        self._simulator = BatchSimulator.of([window_of(compiled)], tolerance=tolerance)
+        self._beginning = self._simulator.checkpoint(0)
         self._initial = tables.batch_sizes[np.arange(len(self._labels)), tables.initial_levels]
         self._batch_sizes = self._initial.copy()
-        self._observed: Observed | None = None
+        self._observed: StepArrays | None = None
         unknown = SiteState(PhasePower(0.0, 0.0, 0.0), {}, {}, {})
         self.sites: Mapping[str, SteppedSite] = {name: SteppedSite(unknown) for name in self._names}
 
     @property
     def v_index(self) -> Sequence[tuple[str, int]]:
-        return self._lockstep.circuit.bus_phases
+        return self._simulator.circuit.bus_phases
 
     def start(self) -> None:
-        self._lockstep.restore(0, self._beginning)
+        self._simulator.restore(0, self._beginning)
         self._batch_sizes = self._initial.copy()
 
     def dispatch(self, site: str, batch_sizes: Mapping[str, int]) -> None:
@@ -104,12 +109,12 @@ class CompiledSimulator:
                 f"dt_ctrl is {shown(interval_s)} s; expected a whole multiple of the simulation's tick of 1 s"
             )
         for _ in range(int(interval_s)):
-            second = int(self._lockstep.seconds[0])
-            self._observed = self._lockstep.step(self._batch_sizes[None])
+            second = int(self._simulator.seconds[0])
+            self._observed = self._simulator.step(self._batch_sizes[None])
             if not self._observed.converged[0]:
                 raise PowerFlowError(second, "step")
-        for place, name in enumerate(self._names):
-            self.sites[name].state = self._state(place, name)
+        for position, name in enumerate(self._names):
+            self.sites[name].state = self._state(position, name)
 
     def voltages_vector(self) -> NDArray[np.float64]:
         if self._observed is None:
@@ -119,14 +124,14 @@ class CompiledSimulator:
     def stop(self) -> None:
         """Nothing is held outside this object."""
 
-    def _state(self, place: int, name: str) -> SiteState:
+    def _state(self, position: int, name: str) -> SiteState:
         observed = self._observed
         if observed is None:
             raise InvalidSettingError("states are known once the first interval is simulated; call advance first")
         models = [(m, label) for m, (site, label) in enumerate(self._labels) if site == name]
-        replicas, itl_s = self._lockstep.active_replicas(0), observed.itl_s[0]
+        replicas, itl_s = self._simulator.active_replicas(0), observed.itl_s[0]
         return SiteState(
-            PhasePower(*map(float, observed.power_w[0, place])),
+            PhasePower(*map(float, observed.power_w[0, position])),
             {label: int(self._batch_sizes[m]) for m, label in models},
             {label: int(replicas[m]) for m, label in models},
             {label: float(itl_s[m]) for m, label in models},
@@ -171,6 +176,22 @@ class EpisodeSource:
 
         return EPISODES.get(key, compiled)
 
+    def simulator(
+        self, n_slots: int, compiled: CompiledEpisode, settings: BackendSettings, held: BatchSimulator | None
+    ) -> BatchSimulator:
+        """A batch simulator for episodes like one; that which is held, unless its one slot is for another circuit."""
+        if held is not None and (n_slots > 1 or held.circuit is compiled.circuit):
+            return held
+        sites = settings.choose_sites(compiled.deployment.site_names)
+        fits, bus_phases = settings.env.logistic_models, compiled.circuit.bus_phases
+        chosen = BatchSettings(
+            Clock(interval_seconds(settings.env.dt_ctrl), *self.tolerance),
+            layout_of(settings.obs_config, compiled.deployment, bus_phases, sites, fits),
+            weights_of(settings.env.reward_config),
+            settings.threads,
+        )
+        return BatchSimulator(n_slots, compiled.circuit, compiled.deployment, chosen)
+
     def scenario_of(self, override: Scenario | None) -> Scenario:
         """The scenario to play, or the experiment as it stands.
 
@@ -184,125 +205,124 @@ class EpisodeSource:
 
 def episode_window_s(episode: Episode) -> tuple[int, int]:
     """First second and end of what an episode simulates: one interval at reset, and one per step."""
-    interval_s = interval_seconds(episode)
+    interval_s = interval_seconds(episode.dt_ctrl)
     return episode.start_s, episode.start_s + (episode.n_steps + 1) * interval_s
 
 
-def interval_seconds(episode: Episode) -> int:
+def interval_seconds(dt_ctrl: Fraction) -> int:
     """The control interval in the engine's ticks of 1 s.
 
     Raises:
         InvalidSettingError: It is no whole number of them.
     """
-    if episode.dt_ctrl.denominator != 1:
+    if dt_ctrl.denominator != 1:
         raise InvalidSettingError(
-            f"dt_ctrl is {shown(episode.dt_ctrl)} s; expected a whole multiple of the simulation's tick of 1 s"
+            f"dt_ctrl is {shown(dt_ctrl)} s; expected a whole multiple of the simulation's tick of 1 s"
         )
-    return int(episode.dt_ctrl)
+    return int(dt_ctrl)
 
 
-class CompiledEpisodes:
-    """See `Game` for what begins and is played; here for many at a time."""
+class _Coming(NamedTuple):
+    record: ScenarioRecord | None
+    made: "Future[CompiledEpisode]"
 
-    def __init__(self, n_places: int, world: EpisodeSource, settings: BackendSettings, threads: int = 1) -> None:
-        self._n_places, self._world, self._settings, self._threads = n_places, world, settings, threads
-        self._fleet: BatchSimulator | None = None
 
-    @property
-    def v_index(self) -> Sequence[tuple[str, int]]:
-        return self._running().circuit.bus_phases
+class EpisodesAhead:
+    """At most one episode per slot, compiled in a thread of its own; the thread starts with the first of them.
 
-    @property
-    def begun(self) -> bool:
-        """Whether an episode was put in a place."""
-        return self._fleet is not None
+    A process that was forked, and a copy, expect nothing at first, and compile what is asked for.
 
-    @property
-    def outcome(self) -> StepArrays:
-        return self._running().outcome
+    Args:
+        source: Compiles them.
+    """
 
-    @property
-    def progress(self) -> EpisodeProgress:
-        return self._running().progress
+    def __init__(self, source: EpisodeSource) -> None:
+        self._source = source
+        self._coming: dict[int, _Coming] = {}
+        self._thread: ThreadPoolExecutor | None = None
+        self._process = os.getpid()
 
-    def begin(self, place: int, episode: Episode, compiled: CompiledEpisode) -> None:
-        """Put an episode in a place; see `Game.begin`."""
-        fleet = self._fleet_for(compiled, episode)
-        ofo = self._settings.ofo
-        penalty = None if ofo is None else ofo.window_penalty(episode, compiled.n_seconds)
-        if not fleet.load(place, compiled, penalty):
-            raise PowerFlowError(int(fleet.progress.second[place]), "step")
+    def __deepcopy__(self, memo: dict[int, Any]) -> "EpisodesAhead":
+        del memo
+        return EpisodesAhead(self._source)
 
-    def play(self) -> None:
-        """One step of all active episodes; see `Fleet.play`."""
-        self._running().play()
+    def expect(self, slot: int, episode: Episode, draw: DrawScenario) -> None:
+        """Begin to compile the episode that a slot will play next, in place of any other expected there."""
+        self._forget_if_forked()
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="episodes-ahead")
+        self._drop(slot)
+        self._coming[slot] = _Coming(episode.record, self._thread.submit(self._source.episode, episode, draw))
 
-    def failure(self, place: int) -> PowerFlowError:
-        """What went wrong where the power flow did not converge."""
-        return PowerFlowError(int(self.progress.second[place]), "step")
+    def episode(self, slot: int, episode: Episode, draw: DrawScenario) -> CompiledEpisode:
+        """The episode: the expected one, for which this waits if need be, or one compiled here.
+
+        Raises:
+            PowerFlowError, ReplayError: As from compiling it here, whichever thread met it.
+        """
+        self._forget_if_forked()
+        expected = self._coming.pop(slot, None)
+        if expected is not None and expected.record is episode.record:
+            return expected.made.result()
+        return self._source.episode(episode, draw)
 
     def close(self) -> None:
-        self._fleet = None
+        """Expect nothing any more, and end the thread once it has finished what it is at."""
+        self._forget_if_forked()
+        for slot in list(self._coming):
+            self._drop(slot)
+        if self._thread is not None:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+        self._thread = None
 
-    def _running(self) -> BatchSimulator:
-        if self._fleet is None:
-            raise EnvironmentUseError("no episode has begun; call reset first")
-        return self._fleet
+    def _forget_if_forked(self) -> None:
+        """Threads stay behind in the process that forked, and with them whatever they were to make."""
+        if self._process != os.getpid():
+            self._process, self._thread, self._coming = os.getpid(), None, {}
 
-    def _fleet_for(self, compiled: CompiledEpisode, episode: Episode) -> BatchSimulator:
-        """The fleet; alone on the stage, an episode on another circuit gets a new one."""
-        fleet = self._fleet
-        if fleet is None or (self._n_places == 1 and fleet.circuit is not compiled.circuit):
-            fleet = self._fleet = self._new_fleet(compiled, episode)
-        return fleet
-
-    def _new_fleet(self, compiled: CompiledEpisode, episode: Episode) -> BatchSimulator:
-        settings, deployment = self._settings, compiled.deployment
-        sites = settings.choose_sites(deployment.site_names)
-        bus_phases, fits = compiled.circuit.bus_phases, settings.env.logistic_models
-        rules = BatchSettings(
-            Clock(interval_seconds(episode), *self._world.tolerance),
-            layout_of(settings.obs_config, deployment, bus_phases, sites, fits),
-            weights_of(settings.env.reward_config),
-            self._threads,
-        )
-        return BatchSimulator(self._n_places, compiled.circuit, deployment, rules)
+    def _drop(self, slot: int) -> None:
+        dropped = self._coming.pop(slot, None)
+        if dropped is not None:
+            dropped.made.cancel()
 
 
 class CompiledBackend:
-    """See `Game`."""
+    """An `EpisodeBackend` on the compiled engine, a batch simulator of one slot: a step is one call of machine code."""
 
-    def __init__(self, world: EpisodeSource, settings: BackendSettings) -> None:
+    def __init__(self, source: EpisodeSource, settings: BackendSettings) -> None:
         config = settings.obs_config
-        self._world, self._stage = world, CompiledEpisodes(1, world, settings)
+        self._source, self._settings = source, settings
+        self._simulator: BatchSimulator | None = None
         self._labels = config.model_labels
         self._reader = MoveReader.of(settings.env.action_mode, config.model_labels, config.feasible_batch_sizes)
 
     @property
     def v_index(self) -> Sequence[tuple[str, int]]:
-        return self._stage.v_index
+        return self._running.circuit.bus_phases
 
     @signals_held()
     def begin(self, episode: Episode, draw: DrawScenario) -> tuple[Singles, dict[str, int]]:
-        self._stage.begin(0, episode, self._world.episode(episode, draw))
-        self._stage.progress.active[0] = True
-        self._look_up_rows()
+        compiled = self._source.episode(episode, draw)
+        simulator = self._simulator = self._source.simulator(1, compiled, self._settings, self._simulator)
+        simulator.begin(0, compiled, self._settings.ofo_penalty(episode, compiled.n_seconds))
+        simulator.progress.active[0] = True
+        self._look_up_rows(simulator)
         return self._row.copy(), self._batch_sizes()
 
-    def _look_up_rows(self) -> None:
+    def _look_up_rows(self, simulator: BatchSimulator) -> None:
         """Rows of arrays that every step fills in again; looked up once an episode, as a step takes microseconds."""
-        outcome = self._stage.outcome
-        self._moves, self._converged = self._stage.progress.moves[0], outcome.converged
+        outcome = simulator.outcome
+        self._moves, self._converged = simulator.progress.moves[0], outcome.converged
         self._row, self._reward, self._sizes = outcome.observation[0], outcome.reward, outcome.batch_size[0]
         self._terms, self._statistics = outcome.terms[0], outcome.statistics[0]
-        self._play = self._stage.play
 
     def play(self, action: object, episode: Episode) -> StepOutcome:
+        simulator = self._running
         self._moves[:] = self._reader.read(action)
         episode.step += 1
-        self._play()
+        simulator.play()
         if not self._converged[0]:
-            return StepOutcome(self._row.copy(), 0.0, self._batch_sizes(), {}, {}, self._stage.failure(0))
+            return StepOutcome(self._row.copy(), 0.0, self._batch_sizes(), {}, {}, simulator.failure(0))
         return StepOutcome(
             self._row.copy(),
             self._reward.item(),
@@ -313,19 +333,118 @@ class CompiledBackend:
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "CompiledBackend":
-        """A game that goes on from here by itself, with rows of its own."""
-        twin = object.__new__(CompiledBackend)
-        twin._world, twin._labels, twin._reader = self._world, self._labels, self._reader
-        twin._stage = copy.deepcopy(self._stage, memo)
-        if twin._stage.begun:
-            twin._look_up_rows()
+        """A backend that goes on from here by itself, with rows of its own."""
+        twin = CompiledBackend(self._source, copy.deepcopy(self._settings, memo))
+        twin._simulator = copy.deepcopy(self._simulator, memo)
+        if twin._simulator is not None:
+            twin._look_up_rows(twin._simulator)
         return twin
 
     def voltages_vector(self) -> NDArray[np.float64]:
-        return np.array(self._stage.outcome.voltages_pu[0])
+        return np.array(self._running.outcome.voltages_pu[0])
 
     def close(self) -> None:
         """Tables are kept for the next episode, or go with this object."""
 
+    @property
+    def _running(self) -> BatchSimulator:
+        if self._simulator is None:
+            raise EnvironmentUseError("no episode has begun; call reset first")
+        return self._simulator
+
     def _batch_sizes(self) -> dict[str, int]:
         return dict(zip(self._labels, self._sizes.tolist(), strict=True))
+
+
+def layout_of(
+    config: ObservationConfig,
+    deployment: SiteArrays,
+    bus_phases: Sequence[tuple[str, int]],
+    sites: Sequence[str],
+    logistic_models: Any,
+) -> ObservationLayout:
+    """Where each slot comes from, and what each batch size means.
+
+    Args:
+        sites: Observed sites, in order.
+        logistic_models: openg2g's fits, or None; see `compute_reward`.
+
+    Raises:
+        UnknownNameError: A model is at none of the sites.
+        InvalidSettingError: The feeder has another number of bus-phases than the configuration.
+    """
+    models = _deployed(config, deployment, sites)
+    groups, zones = shown_groups(config, len(bus_phases)), summarised_zones(config, bus_phases)
+    batch_size = deployment.batch_sizes[models]
+    feasible = [sorted(config.feasible_batch_sizes[label]) for label in config.model_labels]
+    low, span = np.transpose([log_scale(sizes) for sizes in feasible])
+    return ObservationLayout(
+        shown=shown_positions(config, bus_phases),
+        group_start=_starts(groups),
+        group_member=_joined(groups),
+        zone_start=_starts(zones),
+        zone_member=_joined(zones),
+        v_min=float(config.v_min),
+        v_max=float(config.v_max),
+        sites=np.array([deployment.site_names.index(site) for site in sites], np.int64),
+        model=models,
+        n_feasible=np.array([len(sizes) for sizes in feasible], np.int64),
+        feasible_level=_feasible_levels(config, feasible, batch_size),
+        position=_positions(feasible, batch_size),
+        batch_size=batch_size,
+        log2_batch=np.log2(batch_size),
+        batch_feature=(np.log2(batch_size) - low[:, None]) / span[:, None],
+        span=np.ascontiguousarray(span),
+        deadline_s=np.array([config.itl_deadlines[label] for label in config.model_labels], float),
+        max_replicas=np.array([max(config.max_replicas.get(label, 1), 1) for label in config.model_labels], float),
+        throughput=_throughput(config, batch_size, logistic_models),
+    )
+
+
+def _deployed(config: ObservationConfig, deployment: SiteArrays, sites: Sequence[str]) -> Ints:
+    """Position of each observed model among the deployed ones."""
+    place = {label: m for m, (site, label) in enumerate(deployment.model_labels) if site in sites}
+    for label in config.model_labels:
+        if label not in place:
+            raise UnknownNameError(f"model_labels: {label!r} is not at {few(sites)}; expected some of {few(place)}")
+    return np.array([place[label] for label in config.model_labels], np.int64)
+
+
+def _feasible_levels(config: ObservationConfig, feasible: list[list[int]], batch_size: Ints) -> Ints:
+    levels = np.zeros((len(feasible), max(map(len, feasible))), np.int64)
+    for k, (sizes, row) in enumerate(zip(feasible, batch_size.tolist(), strict=True)):
+        for position, size in enumerate(sizes):
+            if size not in row:
+                raise UnknownNameError(
+                    f"feasible_batch_sizes: {size} of {config.model_labels[k]}; expected among {sorted(set(row))}"
+                )
+            levels[k, position] = row.index(size)
+    return levels
+
+
+def _positions(feasible: list[list[int]], batch_size: Ints) -> Ints:
+    """Place of every level's batch size among the feasible ones; the middle for one that is not."""
+    return np.array(
+        [
+            [sizes.index(size) if size in sizes else len(sizes) // 2 for size in row]
+            for sizes, row in zip(feasible, batch_size.tolist(), strict=True)
+        ],
+        np.int64,
+    )
+
+
+def _throughput(config: ObservationConfig, batch_size: Ints, logistic_models: Any) -> Floats:
+    return np.array(
+        [
+            [relative_throughput(label, size, config, logistic_models) for size in row]
+            for label, row in zip(config.model_labels, batch_size.tolist(), strict=True)
+        ]
+    )
+
+
+def _starts(groups: Sequence[NDArray[Any]]) -> Ints:
+    return np.cumsum([0, *(len(group) for group in groups)]).astype(np.int64)
+
+
+def _joined(groups: Sequence[NDArray[Any]]) -> Ints:
+    return np.concatenate([np.zeros(0, np.int64), *groups]).astype(np.int64)

@@ -1,14 +1,14 @@
-"""What environments are told beside simulation and observation.
+"""An episode as environments see it: its window in seconds, and a backend on which it begins and is played.
 
-The window of an episode in seconds, and the OFO penalty that an agent is measured against.
-
-An episode as environments see it: it begins, and is played turn by turn, on either engine.
+Also what environments are told beside simulation and observation, the OFO penalty that an agent is measured against,
+and how environments are copied in the midst of an episode.
 """
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,11 +111,10 @@ class OFOBaseline:
                     f"reward limits {reward_config.v_min} to {reward_config.v_max} pu are not those of the library "
                     f"({limits.v_min_pu} to {limits.v_max_pu} pu), so OFO's penalties do not compare"
                 )
-        self._weight = reward_config.w_voltage
 
-    def bonus(self, episode: Episode) -> float:
-        """w_voltage times OFO's penalty at the simulated second of the step just taken."""
-        return self._weight * float(self._trace(episode)[int(episode.time_s)])
+    def penalty(self, episode: Episode) -> float:
+        """OFO's penalty (pu^2) at the simulated second of the step just taken."""
+        return float(self._trace(episode)[int(episode.time_s)])
 
     def window_penalty(self, episode: Episode, n_seconds: int) -> NDArray[np.float64]:
         """OFO's penalty (pu^2) at every second of the episode, shape (n_seconds,)."""
@@ -159,12 +158,22 @@ ChooseSites = Callable[[Sequence[str]], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class BackendSettings:
-    """What both engines need to play."""
+    """What backends are told.
+
+    Attributes:
+        ofo: Set if the agent is paid for doing better than OFO.
+        threads: Environments side by side are shared out among so many.
+    """
 
     obs_config: ObservationConfig
     env: EnvSettings
     choose_sites: ChooseSites
     ofo: OFOBaseline | None
+    threads: int = 1
+
+    def ofo_penalty(self, episode: Episode, n_seconds: int) -> NDArray[np.float64] | None:
+        """OFO's penalty (pu^2) at every second of an episode, shape (n_seconds,); None if it is not paid for."""
+        return None if self.ofo is None else self.ofo.window_penalty(episode, n_seconds)
 
 
 class StepOutcome(NamedTuple):
@@ -215,3 +224,15 @@ class EpisodeBackend(Protocol):
     def close(self) -> None:
         """Release what the episode holds."""
         ...
+
+
+Env = TypeVar("Env")
+
+
+def deep_copied(env: Env, shared: Iterable[object], memo: dict[int, Any]) -> Env:
+    """A deep copy of an environment that shares some objects with it, all of which playing leaves unchanged."""
+    memo.update((id(one), one) for one in shared)
+    twin = object.__new__(type(env))
+    memo[id(env)] = twin
+    vars(twin).update({name: copy.deepcopy(value, memo) for name, value in vars(env).items()})
+    return twin

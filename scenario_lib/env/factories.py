@@ -1,10 +1,8 @@
-"""Environments for people: from a library's path and a few words to an environment.
+"""Environments for people: from a library's path and a few words to an environment, or to N in lockstep.
 
-Gymnasium's registry calls these functions for `scenario_lib/BatchSize-v0` and `scenario_lib/SharedBatchSize-v0`.
-
-Vector environments for people: from a library's path and a few words to N environments in lockstep.
-
-`gymnasium.make_vec(id, num_envs=N, vectorization_mode="vector_entry_point", library=path)` calls these functions.
+Gymnasium's registry calls these functions for `scenario_lib/BatchSize-v0` and `scenario_lib/SharedBatchSize-v0`:
+`gymnasium.make(id, library=path)`, and those of N environments by
+`gymnasium.make_vec(id, num_envs=N, vectorization_mode="vector_entry_point", library=path)`.
 """
 
 from collections.abc import Callable, Mapping
@@ -284,11 +282,11 @@ def _vector_env(
     from scenario_lib.env.vector_env import BatchSizeVectorEnv, VectorSettings
 
     engine = given.get("engine")
-    world = simulation_of(made, given)
-    if not isinstance(world, EpisodeSource):
+    source = simulation_of(made, given)
+    if not isinstance(source, EpisodeSource):
         raise refuse("engine", engine, "the compiled engine; OpenDSS simulates one feeder per process")
     chosen = {name: given.pop(name) for name in _VECTOR_SETTINGS if name in given}
     vector = VectorSettings(given.pop("num_envs"), **chosen)
     common = common_settings(made, given.pop("action"), given.pop("reward"), given)
     settings = EnvSettings(**{**common, "dt_ctrl": Fraction(common.get("dt_ctrl", 1))})
-    return BatchSizeVectorEnv(world, config, choose_sites, settings, vector)
+    return BatchSizeVectorEnv(source, config, choose_sites, settings, vector)

@@ -1,23 +1,68 @@
-"""What an agent sees: voltages, a summary of violations, and five figures per model.
+"""What an agent sees: voltages, a summary of violations, and some figures per model, as float32 one after another.
 
-Layout, float32: M voltage slots; [worst undervoltage, worst overvoltage, fraction of bus-phases in violation], once
-or per zone; then per model the batch, its latency, its replicas, the datacenter power, and the batch's last change.
-
-Names of an observation's slots, for people and for plots.
+`ObservationConfig` says how many of each; `SUMMARY_SLOTS` and `MODEL_SLOTS` what they are, from which lengths, labels
+and the documentation follow. Formulas are those of the compiled engine, see `step_formulas`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from scenario_lib._arrays import Bools
+from scenario_lib._arrays import Bools, Floats, Ints
 from scenario_lib.errors import InvalidSettingError
+from scenario_lib.simulation.compiled.step_formulas import model_slots, total_power_w, voltage_range
 
-FEATURES_PER_MODEL = 5
-_LARGEST_LATENCY_RATIO = 3.0
+
+class Slot(NamedTuple):
+    """One number of an observation.
+
+    Attributes:
+        label: What `observation_labels` calls it.
+        meaning, unit, values: As in the table of `BatchSizeEnv`.
+    """
+
+    label: str
+    meaning: str
+    unit: str
+    values: str
+
+
+SUMMARY_SLOTS = (
+    Slot("worst undervoltage (pu)", "worst undervoltage, `v_min` less voltage, 0 within limits", "pu", "0 to `v_min`"),
+    Slot("worst overvoltage (pu)", "worst overvoltage, voltage less `v_max`, 0 within limits", "pu", "0 up"),
+    Slot("fraction of bus-phases in violation", "part of bus-phases outside the limits", "1", "0 to 1"),
+)
+"""Once, or once per zone, in the order of `band_statistics`."""
+
+MODEL_SLOTS = (
+    Slot(
+        "batch (0 smallest, 1 largest, log scale)",
+        "batch size on a log scale from the smallest feasible (0) to the largest (1)",
+        "1",
+        "0 to 1",
+    ),
+    Slot(
+        "latency over deadline",
+        "observed inter-token latency over its deadline, 0 if unknown",
+        "1",
+        "0 to 3, clipped",
+    ),
+    Slot(
+        "replicas over initial replicas",
+        "active replicas over those at the experiment's start",
+        "1",
+        "0 up, can exceed 1",
+    ),
+    Slot("datacenter power (MW)", "power of the observed sites, all phases together", "MW", "0 up"),
+    Slot("change of batch", "change of batch size by this step, on the same log scale", "1", "-1 to 1, clipped"),
+)
+"""Once per model, in the order of `model_slots`."""
+
+FEATURES_PER_MODEL = len(MODEL_SLOTS)
 
 
 class VoltageSource(Protocol):
@@ -75,8 +120,8 @@ class ObservationConfig:
 
     @property
     def n_zone_summary_slots(self) -> int:
-        """Numbers of the summary: three, or three per zone."""
-        return 3 * len(self.zone_summary) if self.zone_summary else 3
+        """Numbers of the summary, which is given once or per zone."""
+        return len(SUMMARY_SLOTS) * (len(self.zone_summary) if self.zone_summary else 1)
 
     @property
     def obs_dim(self) -> int:
@@ -141,6 +186,11 @@ class ObservationConfig:
         return cls(**{**vars(single), "zone_summary": zones, "bus_phase_groups": groups})
 
 
+def observation_space(config: ObservationConfig) -> gym.spaces.Space[Any]:
+    """The space of observations, without bounds: voltages and replicas have none that always hold."""
+    return gym.spaces.Box(-np.inf, np.inf, (config.obs_dim,), np.float32)
+
+
 def _label(spec: Any) -> str:
     return str(spec.label if hasattr(spec, "label") else spec.model_label)
 
@@ -194,13 +244,28 @@ def build_observation(
     return np.concatenate(parts).astype(np.float32)
 
 
-def violation_summary(voltages: NDArray[np.float64], v_min: float, v_max: float) -> NDArray[np.float64]:
+def violation_summary(voltages: Floats, v_min: float, v_max: float) -> Floats:
     """[worst undervoltage, worst overvoltage, fraction in violation], zeros for no voltages."""
-    if voltages.size == 0:
-        return np.zeros(3)
-    under = np.maximum(v_min - voltages, 0.0)
-    over = np.maximum(voltages - v_max, 0.0)
-    return np.array([under.max(), over.max(), np.count_nonzero((under > 0) | (over > 0)) / voltages.size])
+    return np.array(band_figures(voltages, v_min, v_max)[: len(SUMMARY_SLOTS)])
+
+
+def band_figures(voltages: Floats, v_min: float, v_max: float) -> tuple[float, float, float, float]:
+    """As `band_statistics`, in machine code: hundreds of voltages are too many for Python."""
+    # Imported here, as loading the kernels takes a while that naming settings need not pay.
+    from scenario_lib.simulation.compiled.step_kernels import band_statistics
+
+    found: tuple[float, float, float, float] = band_statistics(
+        np.ascontiguousarray(voltages, float), float(v_min), float(v_max)
+    )
+    return found
+
+
+def summarised_zones(config: ObservationConfig, bus_phases: Sequence[tuple[str, int]]) -> list[Ints]:
+    """Positions in the voltage vector of each group of bus-phases that a summary is given of."""
+    zones = list((config.zone_summary or {}).values())
+    if not zones and config.zone_buses is None:
+        return [np.arange(len(bus_phases))]
+    return [np.flatnonzero(compute_zone_mask(bus_phases, buses)) for buses in zones or [config.zone_buses or ()]]
 
 
 def shown_positions(config: ObservationConfig, v_index: Sequence[tuple[str, int]]) -> NDArray[np.int64]:
@@ -245,31 +310,31 @@ def _voltage_slots(
         _require_count(config, len(local))
         return local
     groups = shown_groups(config, len(voltages))
-    return np.array([edge for group in groups for edge in (voltages[group].min(), voltages[group].max())])
+    return np.array([voltage_range(voltages, group) for group in groups], float).ravel()
 
 
-def _model_features(
-    datacenter_or_list: Any, config: ObservationConfig, prev_batch: Mapping[str, int]
-) -> NDArray[np.float64]:
+def log_scale(feasible: Sequence[int]) -> tuple[float, float]:
+    """Where the log2 scale of a model's batch sizes begins, and its length: 1 for a single size."""
+    low, high = np.log2(min(feasible)), np.log2(max(feasible))
+    return float(low), float(high - low) if high > low else 1.0
+
+
+def _model_features(datacenter_or_list: Any, config: ObservationConfig, prev_batch: Mapping[str, int]) -> Floats:
     observed = merge_states(datacenter_or_list)
     rows = []
     for label in config.model_labels:
-        feasible = config.feasible_batch_sizes[label]
-        low, high = np.log2(min(feasible)), np.log2(max(feasible))
-        span = high - low if high > low else 1.0
+        low, span = log_scale(config.feasible_batch_sizes[label])
         batch = observed.batch_sizes[label]
-        latency = observed.itl_s.get(label, float("nan")) / config.itl_deadlines[label]
-        change = (np.log2(batch) - np.log2(prev_batch.get(label, batch))) / span
         rows.append(
-            [
-                (np.log2(batch) - low) / span,
-                float(np.clip(latency, 0.0, _LARGEST_LATENCY_RATIO)) if np.isfinite(latency) else 0.0,
+            model_slots(
+                float((np.log2(batch) - low) / span),
+                float((np.log2(batch) - np.log2(prev_batch.get(label, batch))) / span),
+                float(observed.itl_s.get(label, float("nan")) / config.itl_deadlines[label]),
                 observed.active_replicas.get(label, 0) / max(config.max_replicas.get(label, 1), 1),
-                observed.power_w / 1e6,
-                float(np.clip(change, -1.0, 1.0)),
-            ]
+                float(observed.power_w),
+            )
         )
-    return np.array(rows, dtype=float).ravel()
+    return np.array(rows, float).ravel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,22 +351,13 @@ def merge_states(datacenter_or_list: Any) -> ObservedState:
     """One view of one or several datacenters."""
     several = isinstance(datacenter_or_list, list | tuple)
     states = [datacenter.state for datacenter in (datacenter_or_list if several else [datacenter_or_list])]
+    per_phase_w = np.array([[state.power_w.a, state.power_w.b, state.power_w.c] for state in states], float)
     return ObservedState(
         batch_sizes={label: size for state in states for label, size in state.batch_size_by_model.items()},
         active_replicas={label: count for state in states for label, count in state.active_replicas_by_model.items()},
         itl_s={label: itl for state in states for label, itl in state.observed_itl_s_by_model.items()},
-        power_w=sum(state.power_w.a + state.power_w.b + state.power_w.c for state in states),
+        power_w=total_power_w(per_phase_w, np.arange(len(states))),
     )
-
-
-_SUMMARY = ("worst undervoltage (pu)", "worst overvoltage (pu)", "fraction of bus-phases in violation")
-_PER_MODEL = (
-    "batch (0 smallest, 1 largest, log scale)",
-    "latency over deadline",
-    "replicas over initial replicas",
-    "datacenter power (MW)",
-    "change of batch",
-)
 
 
 def observation_labels(config: ObservationConfig, bus_phases: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
@@ -327,9 +383,9 @@ def _voltage_labels(config: ObservationConfig, bus_phases: tuple[tuple[str, int]
 
 def _summary_labels(config: ObservationConfig) -> list[str]:
     if config.zone_summary:
-        return [f"{name}, zone {zone}" for zone in config.zone_summary for name in _SUMMARY]
-    return list(_SUMMARY)
+        return [f"{slot.label}, zone {zone}" for zone in config.zone_summary for slot in SUMMARY_SLOTS]
+    return [slot.label for slot in SUMMARY_SLOTS]
 
 
 def _model_labels(config: ObservationConfig) -> list[str]:
-    return [f"{name}, {label}" for label in config.model_labels for name in _PER_MODEL]
+    return [f"{slot.label}, {label}" for label in config.model_labels for slot in MODEL_SLOTS]

@@ -45,17 +45,17 @@ class VectorHistory:
         self._histories = [EpisodeHistory() for _ in range(n)]
 
     def begin(self, i: int, scenario: int | None) -> None:
-        """A new episode in place i."""
+        """A new episode in slot i."""
         self._histories[i] = EpisodeHistory(scenario)
 
-    def add(self, places: Iterable[int], time_s: Floats, voltages_pu: Floats, batch_sizes: NDArray[np.int64]) -> None:
-        """One more second of some places; arrays have a row for each of the N."""
-        for i in places:
+    def add(self, slots: Iterable[int], time_s: Floats, voltages_pu: Floats, batch_sizes: NDArray[np.int64]) -> None:
+        """One more second of some slots; arrays have a row for each of the N."""
+        for i in slots:
             sizes = dict(zip(self._labels, batch_sizes[i].tolist(), strict=True))
             self._histories[i].add(float(time_s[i]), voltages_pu[i], sizes)
 
     def pictures(self, limits: RewardConfig) -> tuple[NDArray[np.uint8], ...]:
-        """One picture per place."""
+        """One picture per slot."""
         return tuple(render_episode(history, limits) for history in self._histories)
 
 

@@ -1,23 +1,19 @@
-"""What an agent is paid for: voltages in range, throughput, latency within deadlines, few switches."""
+"""What an agent is paid for: voltages in range, throughput, latency within deadlines, few switches.
+
+Formulas are those of the compiled engine, see `step_formulas`; here they are fed from openg2g's objects.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from scenario_lib._arrays import Floats
 from scenario_lib._values import Bounds, positive, refuse, require_bounds, require_known
-from scenario_lib.env.observation import ObservationConfig, VoltageSource, merge_states
-
-SWITCH_MODES = ("magnitude", "binary", "cooldown")
-NEVER_CHANGED = 999
-"""Steps since the last change of batch, at reset."""
-
-TERMS = ("voltage", "throughput", "latency", "switch", "safe", "ofo_baseline")
-"""Reward components as environments report them; the last is inside the first."""
-
-STATISTICS = ("max_under", "max_over", "violation_frac")
+from scenario_lib.env.observation import ObservationConfig, VoltageSource, band_figures, merge_states
+from scenario_lib.simulation.compiled.step_formulas import fill_terms, lateness, switching
+from scenario_lib.simulation.compiled.step_tables import NEVER_CHANGED, STATISTICS, SWITCH_MODES, TERMS, RewardWeights
 
 Components = dict[str, float]
 
@@ -84,6 +80,22 @@ class RewardConfig:
             raise refuse("v_max", self.v_max, f"more than v_min ({self.v_min})")
 
 
+def weights_of(config: RewardConfig) -> RewardWeights:
+    """The weights as numbers."""
+    return RewardWeights(
+        voltage=float(config.w_voltage),
+        throughput=float(config.w_throughput),
+        latency=float(config.w_latency),
+        switch=float(config.w_switch),
+        safe=float(config.w_safe),
+        v_min=float(config.v_min),
+        v_max=float(config.v_max),
+        clip=float(config.reward_clip),
+        switch_mode=SWITCH_MODES.index(config.switch_mode),
+        cooldown_tau=float(config.switch_cooldown_tau),
+    )
+
+
 def compute_reward(  # noqa: PLR0913 - the signature is a contract
     grid: VoltageSource,
     datacenter_or_list: Any,
@@ -105,46 +117,63 @@ def compute_reward(  # noqa: PLR0913 - the signature is a contract
         The total (clipped), its components (their sum before clipping: voltage, throughput, latency, switch, safe),
         and the voltage statistics (max_under, max_over, violation_frac).
     """
-    voltages = grid.voltages_vector()
-    labels = obs_config.model_labels
-    late = _lateness(datacenter_or_list, obs_config)
     since = steps_since_change or {}
-    voltage, stats = _voltage_term(voltages, reward_config)
-    components = {
-        "voltage": voltage,
-        "throughput": reward_config.w_throughput
-        * sum(relative_throughput(label, curr_batch[label], obs_config, logistic_models) for label in labels),
-        "latency": -reward_config.w_latency * late,
-        "switch": -reward_config.w_switch
-        * sum(
-            _switch(prev_batch[label], curr_batch[label], since.get(label, NEVER_CHANGED), reward_config)
-            for label in labels
-        ),
-        "safe": reward_config.w_safe * (1.0 - stats["violation_frac"]),
-    }
-    return clip_reward(sum(components.values()), reward_config), components, stats
+    step = RewardedStep(prev_batch, curr_batch, {label: since.get(label, NEVER_CHANGED) for label in curr_batch})
+    sources = grid, datacenter_or_list, obs_config
+    total, terms, statistics = reward_of(*sources, reward_config, logistic_models, step)
+    del terms["ofo_baseline"]
+    return total, terms, statistics
 
 
-def voltage_statistics(voltages: NDArray[np.float64], config: RewardConfig) -> dict[str, float]:
+class RewardedStep(NamedTuple):
+    """What the reward of a step depends on besides what grid and datacenters show.
+
+    Attributes:
+        prev_batch, curr_batch: Batch sizes before and after the action.
+        since_change: Steps since the last change, per model, before this step.
+        ofo_pu2: Squared violations under OFO in the same second (pu^2); 0 if doing better is not paid for.
+    """
+
+    prev_batch: Mapping[str, int]
+    curr_batch: Mapping[str, int]
+    since_change: Mapping[str, int]
+    ofo_pu2: float = 0.0
+
+
+def reward_of(
+    grid: VoltageSource,
+    datacenter_or_list: Any,
+    obs_config: ObservationConfig,
+    reward_config: RewardConfig,
+    logistic_models: Any,
+    step: RewardedStep,
+) -> tuple[float, Components, dict[str, float]]:
+    """As `compute_reward`, with all of `TERMS` as components."""
+    weights, labels, itl_s = weights_of(reward_config), obs_config.model_labels, merge_states(datacenter_or_list).itl_s
+    *statistics, squares = band_figures(grid.voltages_vector(), weights.v_min, weights.v_max)
+    figures = (
+        squares,
+        float(sum(relative_throughput(label, step.curr_batch[label], obs_config, logistic_models) for label in labels)),
+        float(sum(lateness(itl_s.get(label, float("nan")), obs_config.itl_deadlines[label]) for label in labels)),
+        float(sum(_switching(label, step, weights) for label in labels)),
+        statistics[2],
+    )
+    terms = np.zeros(len(TERMS))
+    total = fill_terms(weights, figures, step.ofo_pu2, terms)
+    return total, dict(zip(TERMS, terms.tolist(), strict=True)), dict(zip(STATISTICS, statistics, strict=True))
+
+
+def voltage_statistics(voltages: Floats, config: RewardConfig) -> dict[str, float]:
     """What `info["voltage_stats"]` says of voltages (pu)."""
-    return _voltage_term(voltages, config)[1]
+    return dict(zip(STATISTICS, band_figures(voltages, config.v_min, config.v_max), strict=False))
 
 
-def clip_reward(total: float, reward_config: RewardConfig) -> float:
-    """The total, at least minus `reward_clip` if that is set."""
-    return max(total, -reward_config.reward_clip) if reward_config.reward_clip > 0 else total
-
-
-def _voltage_term(voltages: NDArray[np.float64], config: RewardConfig) -> tuple[float, dict[str, float]]:
-    under = np.maximum(config.v_min - voltages, 0.0)
-    over = np.maximum(voltages - config.v_max, 0.0)
-    outside = np.count_nonzero((under > 0) | (over > 0))
-    stats = {
-        "max_under": float(under.max(initial=0.0)),
-        "max_over": float(over.max(initial=0.0)),
-        "violation_frac": float(outside / max(voltages.size, 1)),
-    }
-    return -config.w_voltage * float(np.sum(under**2 + over**2)), stats
+def _switching(label: str, step: RewardedStep, weights: RewardWeights) -> float:
+    before, after = step.prev_batch[label], step.curr_batch[label]
+    if before == after:
+        return 0.0
+    change = float(np.log2(after) - np.log2(before))
+    return switching(change, step.since_change[label], weights.switch_mode, weights.cooldown_tau)
 
 
 def relative_throughput(label: str, batch: int, config: ObservationConfig, logistic_models: Any) -> float:
@@ -154,22 +183,3 @@ def relative_throughput(label: str, batch: int, config: ObservationConfig, logis
         fit = logistic_models.throughput(label)
         return float(fit.eval(batch)) / float(fit.eval(largest))
     return float(np.log2(batch) / np.log2(largest)) if largest > 1 else 0.0
-
-
-def _lateness(datacenter_or_list: Any, config: ObservationConfig) -> float:
-    itl = merge_states(datacenter_or_list).itl_s
-    ratios = [
-        (itl.get(label, float("nan")) - config.itl_deadlines[label]) / config.itl_deadlines[label]
-        for label in config.model_labels
-    ]
-    return sum(ratio for ratio in ratios if np.isfinite(ratio) and ratio > 0)
-
-
-def _switch(previous: int, current: int, since_change: int, config: RewardConfig) -> float:
-    if previous == current:
-        return 0.0
-    if config.switch_mode == "binary":
-        return 1.0
-    if config.switch_mode == "cooldown":
-        return float(np.exp(-since_change / config.switch_cooldown_tau))
-    return float(abs(np.log2(current) - np.log2(previous)))

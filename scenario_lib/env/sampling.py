@@ -1,6 +1,4 @@
-"""What `reset` of an environment, or of many in lockstep, is asked for.
-
-Which record an environment plays next: seeded, different for each worker, and reproducible from one base seed.
+"""Which record an environment plays next: what `reset` asks for, or a drawn one, reproducible from one base seed.
 
 Streams are keyed: worker i of base seed s draws from SeedSequence(s, spawn_key=(i,)), so that no worker of one base
 seed shares a stream with a worker of another, as sums of seed and worker would.
@@ -170,3 +168,81 @@ class ScenarioSampler:
             np.random.SeedSequence(self._base_seed, spawn_key=(_EPOCH_KEY, epoch))
         ).permutation(len(self._library))
         return self._library[int(order[place])]
+
+
+def named_record(library: Library | None, scenario: int | None) -> ScenarioRecord | None:
+    """The record of a seed that `reset` asks for; None if it asks for none.
+
+    Raises:
+        InvalidSettingError: One is asked for without a library.
+        UnknownNameError: The library has none of that seed.
+    """
+    if scenario is None:
+        return None
+    if library is None:
+        raise InvalidSettingError(f"options['scenario'] is {scenario!r}; expected none, without a library")
+    return library.record_for(scenario)
+
+
+class ScenarioSamplers:
+    """One sampler and one generator per environment.
+
+    Args:
+        library: What is played; None for the experiment as it stands.
+        worker: (i, k) makes the N environments numbers i N to i N + N - 1 of k N; None is (0, 1).
+        coverage: See `ScenarioSampler`.
+        n: Number of environments.
+    """
+
+    def __init__(self, library: Library | None, worker: tuple[int, int] | None, coverage: str, n: int) -> None:
+        outer = WorkerShare(*(worker or (0, 1)))
+        self._workers = [WorkerShare(outer.index * n + i, outer.count * n) for i in range(n)]
+        self._samplers = [None if library is None else ScenarioSampler(library, one, coverage) for one in self._workers]
+        self._generators = [np.random.default_rng() for _ in self._workers]
+        self._next: list[ScenarioRecord | None] = [None] * n
+
+    def seed(self, seed: int | Sequence[int | None] | None, mask: NDArray[np.bool_]) -> None:
+        """Begin the sequences of some environments anew.
+
+        Args:
+            seed: A base seed for all; or one base seed per environment, None for those that go on.
+
+        Raises:
+            InvalidSettingError: Another number of seeds than environments, or one that is no whole number.
+        """
+        n = len(self._workers)
+        if is_listed(seed):
+            seeds = [whole_seed(f"seed[{i}]", one) for i, one in enumerate(seed)]
+        else:
+            seeds = [whole_seed("seed", seed)] * n
+        if len(seeds) != n:
+            raise InvalidSettingError(f"seed has {len(seeds)} values; expected one, or {n}")
+        for i, chosen in enumerate(seeds):
+            if mask[i] and chosen is not None:
+                self._restart(i, chosen)
+
+    def pick(self, i: int) -> ScenarioRecord | None:
+        """The next record of an environment; None without a library."""
+        sampler = self._samplers[i]
+        if sampler is None:
+            return None
+        known, self._next[i] = self._next[i], None
+        return sampler.pick(self._generators[i]) if known is None else known
+
+    @property
+    def peeked(self) -> list[ScenarioRecord | None]:
+        """By environment, the record that was drawn ahead, if one was."""
+        return self._next
+
+    def peek(self, i: int) -> ScenarioRecord | None:
+        """The record that `pick` will draw next, unless `seed` comes first; None without a library."""
+        sampler = self._samplers[i]
+        if self._next[i] is None and sampler is not None:
+            self._next[i] = sampler.pick(self._generators[i])
+        return self._next[i]
+
+    def _restart(self, i: int, seed: int) -> None:
+        self._generators[i], self._next[i] = worker_generator(seed, self._workers[i]), None
+        sampler = self._samplers[i]
+        if sampler is not None:
+            sampler.restart(seed)

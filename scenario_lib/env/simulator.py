@@ -1,13 +1,10 @@
 """What an environment steps: one simulated feeder with its datacenters, an interval at a time.
 
-`Simulator` is all that environments need. The reference one wraps openg2g's objects; a stepper of another engine serves
-in its place.
-
-An episode played in Python over a `Simulator`: openg2g's objects, or whatever else can be stepped.
+`Simulator` is all that `SimulatorBackend`, which plays episodes in Python, needs of it. The reference one wraps
+openg2g's objects; that of another engine serves in its place.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -23,7 +20,7 @@ from scenario_lib._values import few, shown
 from scenario_lib.env.action import decode_action
 from scenario_lib.env.episode import BackendSettings, DrawScenario, Episode, StepOutcome
 from scenario_lib.env.observation import build_observation, compute_zone_mask
-from scenario_lib.env.reward import NEVER_CHANGED, clip_reward, compute_reward
+from scenario_lib.env.reward import RewardedStep, reward_of
 from scenario_lib.errors import (
     EnvironmentUseError,
     InvalidSettingError,
@@ -35,6 +32,7 @@ from scenario_lib.feeders.experiment import DURATION_S, Experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import Assets
+from scenario_lib.simulation.compiled.step_tables import NEVER_CHANGED
 from scenario_lib.simulation.engines import COMPILED, Engine, as_engine
 from scenario_lib.simulation.rollout import build_simulation, require_fits
 
@@ -113,7 +111,7 @@ def make_sim_fn(
 
 
 class OpenG2GSimulator:
-    """openg2g's coordinator as a stepper."""
+    """openg2g's coordinator as a `Simulator`."""
 
     def __init__(self, parts: SimParts, total_duration_s: int) -> None:
         self.sites, self._grid, tap_controller = parts
@@ -159,12 +157,12 @@ class OpenG2GSimulator:
 
 
 def as_simulator(made: SimParts | Simulator, total_duration_s: int) -> Simulator:
-    """What `make_sim_fn` gave, as a stepper."""
+    """What `make_sim_fn` gave, as a `Simulator`."""
     return OpenG2GSimulator(made, total_duration_s) if isinstance(made, tuple) else made
 
 
 class SimulatorBackend:
-    """See `Game`."""
+    """An `EpisodeBackend` over a `Simulator`."""
 
     def __init__(self, make_sim: MakeSim, settings: BackendSettings) -> None:
         self._make_sim, self._settings, self._config = make_sim, settings, settings.obs_config
@@ -257,18 +255,8 @@ class SimulatorBackend:
     def _reward(
         self, sim: Simulator, batches: Mapping[str, int], episode: Episode
     ) -> tuple[float, dict[str, float], dict[str, float]]:
-        total, components, statistics = compute_reward(
-            sim,
-            self._datacenters(sim),
-            self._config,
-            replace(self._settings.env.reward_config, reward_clip=0.0),
-            self._prev_batch,
-            batches,
-            self._settings.env.logistic_models,
-            self._since_change,
-        )
-        bonus = 0.0 if self._settings.ofo is None else self._settings.ofo.bonus(episode)
-        components["voltage"] += bonus
-        # Reported beside the components, already inside "voltage": never to be summed again.
-        components["ofo_baseline"] = bonus
-        return clip_reward(total + bonus, self._settings.env.reward_config), components, statistics
+        ofo = self._settings.ofo
+        penalty = 0.0 if ofo is None else ofo.penalty(episode)
+        step = RewardedStep(self._prev_batch, batches, self._since_change, penalty)
+        sources = sim, self._datacenters(sim), self._config
+        return reward_of(*sources, self._settings.env.reward_config, self._settings.env.logistic_models, step)

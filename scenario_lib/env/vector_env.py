@@ -1,9 +1,9 @@
-"""Which records the environments of a vector environment play: each from a random stream of its own.
+"""Many environments in lockstep on the compiled engine, as Gymnasium's vector environment.
 
-Many environments in lockstep on the compiled engine, as Gymnasium's vector environment.
+Infos are stacked as Gymnasium does it: arrays by name, each with a mask `_name` of the environments that have it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from scenario_lib._arrays import Bools, Singles
 from scenario_lib._values import as_flag, as_whole_number, convert_fields, refuse, require_count
 from scenario_lib.env.action import MoveReader, action_space
-from scenario_lib.env.compiled_backend import CompiledEpisodes, EpisodeSource
-from scenario_lib.env.copying import deep_copied, plain_spec
+from scenario_lib.env.compiled_backend import EpisodesAhead, EpisodeSource
 from scenario_lib.env.episode import (
     BackendSettings,
     ChooseSites,
@@ -26,95 +25,150 @@ from scenario_lib.env.episode import (
     EnvSettings,
     Episode,
     OFOBaseline,
+    deep_copied,
     episode_of,
     scenario_drawer,
 )
-from scenario_lib.env.observation import ObservationConfig, observation_labels
+from scenario_lib.env.observation import ObservationConfig, observation_labels, observation_space
+from scenario_lib.env.registration import plain_spec
 from scenario_lib.env.render import VectorHistory
-from scenario_lib.env.reward import STATISTICS, voltage_statistics
-from scenario_lib.env.sampling import ResetPlan, ScenarioSampler, WorkerShare, is_listed, whole_seed, worker_generator
-from scenario_lib.env.vector_infos import EnvMask, EpisodesAhead, VectorInfos
-from scenario_lib.errors import EnvironmentUseError, InvalidSettingError, ScenarioLibError
+from scenario_lib.env.reward import voltage_statistics
+from scenario_lib.env.sampling import ResetPlan, ScenarioSamplers, named_record
+from scenario_lib.errors import EnvironmentUseError, ScenarioLibError
 from scenario_lib.execution.process import signals_held
 from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.simulation.compiled.batch import BatchSimulator
+from scenario_lib.simulation.compiled.step_tables import STATISTICS, TERMS
+
+Infos = dict[str, Any]
 
 
-class ScenarioSamplers:
-    """One picker and one generator per environment.
+@dataclass(frozen=True, slots=True)
+class EnvMask:
+    """Some of N environments; all and none of them, which is asked many times a step, is counted once."""
+
+    mask: Bools
+    everyone: bool
+    anyone: bool
+
+    @classmethod
+    def of(cls, mask: Bools) -> "EnvMask":
+        """Those of a mask."""
+        return cls(mask, bool(mask.all()), bool(mask.any()))
+
+    def copies(self, count: int) -> Iterator[Bools]:
+        """So many copies of the mask, as rows of one fresh array."""
+        return iter(np.repeat(self.mask[None], count, axis=0))
+
+    def only(self, values: NDArray[Any]) -> NDArray[Any]:
+        """A fresh array of the values along the last axis, with 0 or None for all others."""
+        if self.everyone:
+            return values.copy()
+        nothing: Any = None if values.dtype == object else values.dtype.type(0)
+        return np.where(self.mask, values, nothing)
+
+    def columns(self, names: Sequence[str], table: NDArray[Any], masks: Iterator[Bools]) -> Infos:
+        """The columns of a table by name; none if there is nobody."""
+        if not self.anyone:
+            return {}
+        return _masked(zip(names, self.only(table.T), strict=True), masks)
+
+
+class VectorInfos:
+    """Makes infos of N environments.
 
     Args:
-        settings: `worker=(i, k)` makes the N environments numbers i N to i N + N - 1 of k N.
         n: Number of environments.
+        labels: Observed models.
     """
 
-    def __init__(self, settings: EnvSettings, n: int) -> None:
-        outer = WorkerShare(*(settings.worker or (0, 1)))
-        self._workers = [WorkerShare(outer.index * n + i, outer.count * n) for i in range(n)]
-        self._library = library = settings.scenario_library
-        self._pickers = [
-            None if library is None else ScenarioSampler(library, worker, settings.coverage) for worker in self._workers
-        ]
-        self._generators = [np.random.default_rng() for _ in self._workers]
-        self._next: list[ScenarioRecord | None] = [None] * n
+    def __init__(self, n: int, labels: Sequence[str]) -> None:
+        self._n, self._labels = n, labels
 
-    def seed(self, seed: int | Sequence[int | None] | None, mask: NDArray[np.bool_]) -> None:
-        """Begin the sequences of some environments anew.
+    def of_episodes(
+        self, envs: EnvMask, scenarios: NDArray[Any], time_s: NDArray[np.float64], batch_size: NDArray[np.int64]
+    ) -> Infos:
+        """What every info has: the scenarios' seeds (None without a library), the second, the batch sizes."""
+        masks = envs.copies(3 + len(self._labels))
+        infos: Infos = {
+            "scenario": scenarios.copy() if scenarios.dtype == object else envs.only(scenarios),
+            "time_s": envs.only(time_s),
+            "batch_sizes": envs.columns(self._labels, batch_size, masks),
+        }
+        return _masked(infos.items(), masks)
+
+    def of_rewards(
+        self, envs: EnvMask, known: EnvMask, terms: NDArray[np.float64], statistics: NDArray[np.float64]
+    ) -> Infos:
+        """Reward terms and voltage statistics of those who stepped; known where the power flow converged."""
+        if not envs.anyone:
+            return {}
+        masks = known.copies(len(TERMS) + len(STATISTICS))
+        infos = {
+            "reward_components": known.columns(TERMS, terms, masks),
+            "voltage_stats": known.columns(STATISTICS, statistics, masks),
+        }
+        return _masked(infos.items(), envs.copies(2))
+
+    def of_begun(self, envs: EnvMask, statistics: NDArray[np.float64]) -> Infos:
+        """As `of_rewards`, where an episode begins: nothing was paid yet."""
+        return self.of_rewards(envs, envs, np.zeros((self._n, len(TERMS))), statistics)
+
+    def of_failures(self, failures: Mapping[int, str]) -> Infos:
+        """What went wrong, by environment."""
+        messages, mask = np.full(self._n, None, object), np.zeros(self._n, bool)
+        for i, message in failures.items():
+            messages[i], mask[i] = message, True
+        return {"power_flow": messages, "_power_flow": mask}
+
+    def merged(self, infos: Infos, others: Infos, mask: Bools) -> Infos:
+        """The infos with those of `others` where the mask says so."""
+        out = _without_empty(infos)
+        for name, value in others.items():
+            out[name] = self._chosen(infos.get(name), value, mask)
+        return out
+
+    def with_final(self, infos: Infos, final_obs: NDArray[Any], begun: Infos, ended: Bools) -> Infos:
+        """Infos of a step in which some episodes ended and others began in their place.
 
         Args:
-            seed: A base seed for all; or one base seed per environment, None for those that go on.
-
-        Raises:
-            InvalidSettingError: Another number of seeds than environments, or one that is no whole number.
+            infos: Of the step, which become `final_info` where an episode ended.
+            begun: Of the new episodes.
         """
-        n = len(self._workers)
-        if is_listed(seed):
-            seeds = [whole_seed(f"seed[{i}]", one) for i, one in enumerate(seed)]
-        else:
-            seeds = [whole_seed("seed", seed)] * n
-        if len(seeds) != n:
-            raise InvalidSettingError(f"seed has {len(seeds)} values; expected one, or {n}")
-        for i, chosen in enumerate(seeds):
-            if mask[i] and chosen is not None:
-                self._restart(i, chosen)
+        going_on, over = EnvMask.of(~ended), EnvMask.of(ended)
+        out = self.merged(_restricted(infos, going_on), begun, ended)
+        final = {"final_obs": final_obs, "final_info": _restricted(infos, over)}
+        return {**out, **_masked(final.items(), over.copies(2))}
 
-    def named(self, scenario: int | None) -> ScenarioRecord | None:
-        """The record of a seed that was asked for; None if none was.
+    def _chosen(self, held: Any, value: Any, mask: Bools) -> Any:
+        if held is None:
+            return value
+        if isinstance(value, dict):
+            return self.merged(held, value, mask)
+        return np.where(mask, value, held)
 
-        Raises:
-            InvalidSettingError: One is asked for without a library.
-            UnknownNameError: The library has none of that seed.
-        """
-        if scenario is None:
-            return None
-        if self._library is None:
-            raise InvalidSettingError(f"options['scenario'] is {scenario!r}; expected none, without a library")
-        return self._library.record_for(scenario)
 
-    def pick(self, i: int) -> ScenarioRecord | None:
-        """The next record of an environment; None without a library."""
-        picker = self._pickers[i]
-        if picker is None:
-            return None
-        known, self._next[i] = self._next[i], None
-        return picker.pick(self._generators[i]) if known is None else known
+def _masked(values: Iterable[tuple[str, Any]], masks: Iterator[Bools]) -> Infos:
+    """Each value beside its mask, by name."""
+    infos: Infos = {}
+    for (name, value), mask in zip(values, masks, strict=False):
+        infos[name], infos["_" + name] = value, mask
+    return infos
 
-    @property
-    def peeked(self) -> list[ScenarioRecord | None]:
-        """By environment, the record that was drawn ahead, if one was."""
-        return self._next
 
-    def peek(self, i: int) -> ScenarioRecord | None:
-        """The record that `pick` will draw next, unless `seed` comes first; None without a library."""
-        picker = self._pickers[i]
-        if self._next[i] is None and picker is not None:
-            self._next[i] = picker.pick(self._generators[i])
-        return self._next[i]
+def _restricted(infos: Infos, envs: EnvMask) -> Infos:
+    """Infos of some environments only."""
+    return _without_empty(
+        {
+            name: _restricted(value, envs) if isinstance(value, dict) else envs.only(value)
+            for name, value in infos.items()
+        }
+    )
 
-    def _restart(self, i: int, seed: int) -> None:
-        self._generators[i], self._next[i] = worker_generator(seed, self._workers[i]), None
-        picker = self._pickers[i]
-        if picker is not None:
-            picker.restart(seed)
+
+def _without_empty(infos: Infos) -> Infos:
+    """Names that somebody has."""
+    return {name: value for name, value in infos.items() if infos[f"_{name.removeprefix('_')}"].any()}
 
 
 VectorStep = tuple[Singles, NDArray[np.float64], Bools, Bools, dict[str, Any]]
@@ -162,7 +216,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
     them; every returned array is a fresh one.
 
     Args:
-        world: What `make_sim_fn` gives for the compiled engine.
+        source: What `make_sim_fn` gives for the compiled engine.
         choose_sites: From the names of all sites to those that the agent sees and sets.
         settings: As for a single environment; `worker=(i, k)` is for the i-th of k vector environments.
         vector: Number of environments, autoreset mode, threads.
@@ -170,7 +224,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
 
     def __init__(
         self,
-        world: EpisodeSource,
+        source: EpisodeSource,
         obs_config: ObservationConfig,
         choose_sites: ChooseSites,
         settings: EnvSettings,
@@ -180,18 +234,19 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
         self._mode = AutoresetMode(vector.autoreset_mode)
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": 10, "autoreset_mode": self._mode}
         labels, feasible = obs_config.model_labels, obs_config.feasible_batch_sizes
-        self.single_observation_space = gym.spaces.Box(-np.inf, np.inf, (obs_config.obs_dim,), np.float32)
+        self.single_observation_space = observation_space(obs_config)
         self.single_action_space = action_space(settings.action_mode, labels, feasible)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._obs_config, self._settings = obs_config, settings
         self._reader = MoveReader.of(settings.action_mode, labels, feasible)
         self._ofo = OFOBaseline(settings.scenario_library, settings.reward_config) if settings.ofo_baseline else None
-        game = BackendSettings(obs_config, settings, choose_sites, self._ofo)
-        self._stage = CompiledEpisodes(self.num_envs, world, game, vector.threads)
-        self._ahead, self._prefetch = EpisodesAhead(world), vector.prefetch
+        self._source = source
+        self._simulator: BatchSimulator | None = None
+        self._backend = BackendSettings(obs_config, settings, choose_sites, self._ofo, vector.threads)
+        self._ahead, self._prefetch = EpisodesAhead(source), vector.prefetch
         self._most_steps = vector.max_episode_steps
-        self._pickers = ScenarioSamplers(settings, self.num_envs)
+        self._samplers = ScenarioSamplers(settings.scenario_library, settings.worker, settings.coverage, self.num_envs)
         self._history = VectorHistory(self.num_envs, labels)
         self._infos = VectorInfos(self.num_envs, labels)
         self._begun: Bools = np.zeros(self.num_envs, bool)
@@ -238,10 +293,10 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
         if self._interrupted:
             self.close_extras()
         plan = ResetPlan.of(options, self.num_envs)
-        named = [self._pickers.named(scenario) for scenario in plan.scenarios]
+        named = [named_record(self._settings.scenario_library, scenario) for scenario in plan.scenarios]
         if not np.all(self._begun | plan.mask):
             raise EnvironmentUseError("options['reset_mask'] leaves environments out that were never reset")
-        self._pickers.seed(seed, plan.mask)
+        self._samplers.seed(seed, plan.mask)
         for i in np.flatnonzero(plan.mask):
             self._begin(int(i), named[i])
         self._all_begun, self._over = True, EnvMask.of(self._over.mask & ~plan.mask)
@@ -259,11 +314,12 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
             raise
 
     def _step(self, actions: Any) -> VectorStep:
-        waiting = self._require_turn()
-        progress, outcome = self._stage.progress, self._stage.outcome
+        waiting = self._require_begun()
+        simulator = self._running
+        progress, outcome = simulator.progress, simulator.outcome
         progress.moves[:] = self._reader.read_all(actions, self.num_envs)
         playing = np.logical_not(waiting.mask, out=progress.active).copy()
-        self._stage.play()
+        simulator.play()
         rewards, failed = outcome.reward.copy(), playing & ~outcome.converged
         truncated = playing & (failed | (progress.step >= self._n_steps))
         self._remember(playing & ~failed)
@@ -283,20 +339,26 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
     @property
     def observation_labels(self) -> tuple[str, ...]:
         """What each slot of an observation is; known once an episode has begun."""
-        return observation_labels(self._obs_config, tuple(self._stage.v_index))
+        return observation_labels(self._obs_config, self._running.circuit.bus_phases)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "BatchSizeVectorEnv":
         """Environments that play on from here by themselves, with equal bits for equal actions."""
         settings = self._settings
-        shared = (settings, settings.scenario_library, self._obs_config, self._ofo, *self._pickers.peeked)
+        shared = (settings, settings.scenario_library, self._obs_config, self._ofo, *self._samplers.peeked)
         return deep_copied(self, shared, memo)
 
     def close_extras(self, **kwargs: Any) -> None:
         """Release the tables."""
         del kwargs
         self._ahead.close()
-        self._stage.close()
+        self._simulator = None
         self._forget()
+
+    @property
+    def _running(self) -> BatchSimulator:
+        if self._simulator is None:
+            raise EnvironmentUseError("no episode has begun; call reset first")
+        return self._simulator
 
     def _forget(self) -> None:
         n = self.num_envs
@@ -306,7 +368,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
         played = self._settings.scenario_library is not None
         self._scenarios: NDArray[Any] = np.zeros(n, np.int64) if played else np.full(n, None, object)
 
-    def _require_turn(self) -> EnvMask:
+    def _require_begun(self) -> EnvMask:
         """Environments that wait for a reset, which this step brings them."""
         if self._interrupted:
             raise EnvironmentUseError("a reset or step was interrupted, which ended all episodes; call reset first")
@@ -321,11 +383,13 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
 
     @signals_held()
     def _begin(self, i: int, named: ScenarioRecord | None = None) -> None:
-        record = self._pickers.pick(i) if named is None else named
+        record = self._samplers.pick(i) if named is None else named
         episode = self._episode_of(record)
         if self._ofo is not None:
             self._ofo.require_trace(episode)
-        self._stage.begin(i, episode, self._ahead.episode(i, episode, self._drawer(record)))
+        compiled = self._ahead.episode(i, episode, self._drawer(record))
+        self._simulator = self._source.simulator(self.num_envs, compiled, self._backend, self._simulator)
+        self._simulator.begin(i, compiled, self._backend.ofo_penalty(episode, compiled.n_seconds))
         self._begun[i] = True
         self._n_steps[i] = episode.n_steps if self._most_steps is None else min(episode.n_steps, self._most_steps)
         self._start_s[i] = episode.start_s
@@ -333,7 +397,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
             self._scenarios[i] = record.seed
         self._history.begin(i, None if record is None else record.seed)
         if self._prefetch and named is None:
-            coming = self._pickers.peek(i)
+            coming = self._samplers.peek(i)
             self._ahead.expect(i, self._episode_of(coming), self._drawer(coming))
 
     def _episode_of(self, record: ScenarioRecord | None) -> Episode:
@@ -355,43 +419,43 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
         ended, self._over = self._over, EnvMask.of(np.zeros(self.num_envs, bool))
         final_obs = np.full(self.num_envs, None, object)
         for i in np.flatnonzero(ended.mask):
-            final_obs[i] = self._stage.outcome.observation[i].copy()
+            final_obs[i] = self._running.outcome.observation[i].copy()
             self._begin(int(i))
         self._remember(ended.mask)
         return self._infos.with_final(infos, final_obs, self._begun_infos(ended), ended.mask)
 
     def _observations(self) -> Singles:
-        return self._stage.outcome.observation.copy()
+        return self._running.outcome.observation.copy()
 
-    def _episode_infos(self, who: EnvMask) -> dict[str, Any]:
+    def _episode_infos(self, envs: EnvMask) -> dict[str, Any]:
         """Scenario, second and batch sizes of some environments."""
-        return self._infos.of_episodes(who, self._scenarios, self._time_s(), self._stage.outcome.batch_size)
+        return self._infos.of_episodes(envs, self._scenarios, self._time_s(), self._running.outcome.batch_size)
 
-    def _begun_infos(self, who: EnvMask) -> dict[str, Any]:
+    def _begun_infos(self, envs: EnvMask) -> dict[str, Any]:
         """Infos of some environments whose episodes begin."""
         statistics = np.zeros((self.num_envs, len(STATISTICS)))
-        for i in np.flatnonzero(who.mask):
-            shown = voltage_statistics(self._stage.outcome.voltages_pu[i], self._settings.reward_config)
+        for i in np.flatnonzero(envs.mask):
+            shown = voltage_statistics(self._running.outcome.voltages_pu[i], self._settings.reward_config)
             statistics[i] = [shown[name] for name in STATISTICS]
-        return {**self._episode_infos(who), **self._infos.of_begun(who, statistics)}
+        return {**self._episode_infos(envs), **self._infos.of_begun(envs, statistics)}
 
     def _time_s(self) -> NDArray[np.float64]:
         """Simulated second that each observation shows, shape (N,)."""
-        return np.asarray(self._start_s + self._stage.progress.step * float(self._settings.dt_ctrl))
+        return np.asarray(self._start_s + self._running.progress.step * float(self._settings.dt_ctrl))
 
     def _remember(self, mask: Bools) -> None:
         """Keep for pictures what some environments show."""
         if self.render_mode is not None:
-            outcome = self._stage.outcome
-            places = np.flatnonzero(mask).tolist()
-            self._history.add(places, self._time_s(), outcome.voltages_pu, outcome.batch_size)
+            outcome = self._running.outcome
+            slots = np.flatnonzero(mask).tolist()
+            self._history.add(slots, self._time_s(), outcome.voltages_pu, outcome.batch_size)
 
     def _step_infos(self, playing: EnvMask, failed: EnvMask) -> dict[str, Any]:
-        infos, outcome = self._episode_infos(playing), self._stage.outcome
+        infos, outcome = self._episode_infos(playing), self._running.outcome
         known = playing if not failed.anyone else EnvMask.of(playing.mask & ~failed.mask)
         infos.update(self._infos.of_rewards(playing, known, outcome.terms, outcome.statistics))
         if failed.anyone:
-            failures = {int(i): self._stage.failure(int(i)) for i in np.flatnonzero(failed.mask)}
+            failures = {int(i): self._running.failure(int(i)) for i in np.flatnonzero(failed.mask)}
             if self._settings.on_divergence == "raise":
                 self._over = failed
                 raise next(iter(failures.values()))

@@ -20,7 +20,7 @@ STILL = np.ones(5, int)
 
 
 @pytest.fixture
-def world():
+def source():
     experiment = load_experiment("ieee13")
     return make_sim_fn(experiment, load_assets(experiment, DATA / "specs"))
 
@@ -41,12 +41,12 @@ def test_a_truncated_episode_begins_as_the_long_way_would(seed):
         assert left[4] == right[4]
 
 
-def test_a_window_keeps_its_seconds_only(world):
+def test_a_window_keeps_its_seconds_only(source):
     record = ScenarioLibrary(LIBRARY).record_for(7)
     episode = episode_of(record, True, 3600, Fraction(1))
     scenario = ScenarioLibrary(LIBRARY).materialize(record)
-    window = compile_episode(scenario, world.experiment, world.assets, (1735, 3326))
-    whole = compile_episode(scenario, world.experiment, world.assets, (0, 3326))
+    window = compile_episode(scenario, source.experiment, source.assets, (1735, 3326))
+    whole = compile_episode(scenario, source.experiment, source.assets, (0, 3326))
     assert episode.start_s == 1735
     assert window.n_seconds == 3326 - 1735
     assert window.tables.model_power_w.tobytes() == whole.tables.model_power_w[1735:].tobytes()
@@ -111,8 +111,8 @@ def test_the_cache_drops_what_was_used_longest_ago():
         cache.resize(-1)
 
 
-def test_an_empty_window_is_refused(world):
-    assert isinstance(world, EpisodeSource)
-    scenario = world.scenario_of(None)
+def test_an_empty_window_is_refused(source):
+    assert isinstance(source, EpisodeSource)
+    scenario = source.scenario_of(None)
     with pytest.raises(InvalidSettingError, match="the window is 5 to 5 s"):
-        compile_episode(scenario, world.experiment, world.assets, (5, 5))
+        compile_episode(scenario, source.experiment, source.assets, (5, 5))

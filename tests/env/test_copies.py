@@ -84,7 +84,7 @@ def test_a_copy_shares_the_library_and_the_compiled_episodes():
     assert twin._library is env.unwrapped._library
     assert twin._episode is not env.unwrapped._episode
     assert twin._episode.record is env.unwrapped._episode.record
-    ours, theirs = env.unwrapped._game._stage._fleet, twin._game._stage._fleet
+    ours, theirs = env.unwrapped._backend._simulator, twin._backend._simulator
     assert theirs._tables is ours._tables
     twin.reset(options={"scenario": 7})
     assert theirs._tables is not ours._tables

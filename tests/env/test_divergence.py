@@ -94,10 +94,10 @@ def test_at_reset_it_is_an_error(village, engine):
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
 def test_in_lockstep_as_alone(jump, mode):
-    world, config = parts(jump, "compiled")
+    source, config = parts(jump, "compiled")
     settings = EnvSettings(total_duration_s=DURATION_S)
     ours = BatchSizeVectorEnv(
-        world, config, partial(choose_agent_site, "_default"), settings, VectorSettings(3, autoreset_mode=mode)
+        source, config, partial(choose_agent_site, "_default"), settings, VectorSettings(3, autoreset_mode=mode)
     )
     theirs = SyncVectorEnv([lambda: env_on(jump, "compiled")] * 3, autoreset_mode=ours.metadata["autoreset_mode"])
     assert ours.reset()[0].tobytes() == theirs.reset()[0].tobytes()
@@ -110,9 +110,9 @@ def test_in_lockstep_as_alone(jump, mode):
 
 
 def test_in_lockstep_it_is_raised_if_asked_for(jump):
-    world, config = parts(jump, "compiled")
+    source, config = parts(jump, "compiled")
     settings = EnvSettings(total_duration_s=DURATION_S, on_divergence="raise")
-    env = BatchSizeVectorEnv(world, config, partial(choose_agent_site, "_default"), settings, VectorSettings(2))
+    env = BatchSizeVectorEnv(source, config, partial(choose_agent_site, "_default"), settings, VectorSettings(2))
     env.reset()
     hold = np.ones(env.action_space.shape, int)
     for _ in range(5):

@@ -44,10 +44,10 @@ def baseline():
     return OFOBaseline(ScenarioLibrary(LIBRARY), RewardConfig(w_voltage=10.0))
 
 
-def test_the_bonus_is_that_of_the_same_second(baseline):
+def test_the_penalty_is_that_of_the_same_second(baseline):
     episode = episode_of(RECORD, True, 3600, Fraction(2))
     episode.step = 1
-    assert baseline.bonus(episode) == 10.0 * 102
+    assert baseline.penalty(episode) == 102
     assert baseline.window_penalty(episode, 4).tolist() == [100.0, 101.0, 102.0, 103.0]
 
 
@@ -63,4 +63,4 @@ def test_a_baseline_needs_a_library_its_limits_and_a_record(baseline):
     with pytest.raises(InvalidSettingError, match="reward limits 0.96 to 1.05 pu are not those of the library"):
         OFOBaseline(ScenarioLibrary(LIBRARY), RewardConfig(v_min=0.96))
     with pytest.raises(InvalidSettingError, match="needs a record"):
-        baseline.bonus(episode_of(None, False, 10, Fraction(1)))
+        baseline.penalty(episode_of(None, False, 10, Fraction(1)))

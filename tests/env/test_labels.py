@@ -1,10 +1,16 @@
-"""Names of slots."""
+"""Names of slots, and their table in the documentation of the environments."""
 
 import pytest
 from env_objects import V_INDEX, config
 from env_samples import SHARED, make
 
-from scenario_lib.env.observation import compute_bus_phase_groups, observation_labels
+from scenario_lib.env.batch_size_env import BatchSizeEnv
+from scenario_lib.env.observation import (
+    MODEL_SLOTS,
+    SUMMARY_SLOTS,
+    compute_bus_phase_groups,
+    observation_labels,
+)
 from scenario_lib.errors import EnvironmentUseError
 
 
@@ -43,3 +49,11 @@ def test_environments_know_theirs_once_reset():
         _ = env.observation_labels
     observation, _ = env.reset(seed=0)
     assert len(env.observation_labels) == len(observation)
+
+
+def test_the_documentation_has_the_slots_in_their_order():
+    rows = [line.strip() for line in BatchSizeEnv.__doc__.splitlines()]
+    wanted = [f"| then 1 | {slot.meaning} | {slot.unit} | {slot.values} |" for slot in SUMMARY_SLOTS]
+    wanted += [f"| per model 1 | {slot.meaning} | {slot.unit} | {slot.values} |" for slot in MODEL_SLOTS]
+    first = rows.index(wanted[0])
+    assert rows[first : first + len(wanted)] == wanted

@@ -235,7 +235,7 @@ def test_a_compiled_simulation_can_be_stepped_by_hand():
         assert left[0].tobytes() == right[0].tobytes()
         assert left[1] == pytest.approx(right[1], rel=1e-12)
         assert left[4]["batch_sizes"] == right[4]["batch_sizes"]
-    assert base_scenario(load_experiment("ieee13")).sites[0].name in by_hand._game._sim.sites
+    assert base_scenario(load_experiment("ieee13")).sites[0].name in by_hand._backend._sim.sites
 
 
 def test_opened_and_named_libraries_are_the_same():

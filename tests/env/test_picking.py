@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from env_samples import LIBRARY
 
-from scenario_lib.env.episode import EnvSettings
-from scenario_lib.env.sampling import ScenarioSampler, WorkerShare, worker_generator
-from scenario_lib.env.vector_env import ScenarioSamplers
+from scenario_lib.env.sampling import ScenarioSampler, ScenarioSamplers, WorkerShare, named_record, worker_generator
 from scenario_lib.errors import InvalidSettingError, UnknownNameError
 from scenario_lib.library.library import ScenarioLibrary
 
@@ -69,30 +67,42 @@ def test_bad_coverage_and_a_missing_seed(library):
         ScenarioSampler(library, None, "disjoint").pick(np.random.default_rng(0))
 
 
+def samplers(library, n):
+    return ScenarioSamplers(library, None, "random", n)
+
+
 def test_sub_environments_draw_as_workers(library):
-    picker = ScenarioSamplers(EnvSettings(scenario_library=library), 3)
-    picker.seed(5, np.ones(3, bool))
+    drawing = samplers(library, 3)
+    drawing.seed(5, np.ones(3, bool))
     for i in range(3):
         alone = ScenarioSampler(library, WorkerShare(i, 3), "random")
         wanted = sequence(alone, worker_generator(5, WorkerShare(i, 3)), 5)
-        assert [picker.pick(i, None).seed for _ in range(5)] == wanted
+        assert [drawing.pick(i).seed for _ in range(5)] == wanted
 
 
 def test_masked_environments_go_on(library):
-    picker, other = (ScenarioSamplers(EnvSettings(scenario_library=library), 2) for _ in range(2))
-    for one in (picker, other):
+    drawing, other = samplers(library, 2), samplers(library, 2)
+    for one in (drawing, other):
         one.seed(1, np.ones(2, bool))
-        one.pick(0, None)
-    picker.seed(2, np.array([False, True]))
-    assert [picker.pick(0, None).seed for _ in range(8)] == [other.pick(0, None).seed for _ in range(8)]
+        one.pick(0)
+    drawing.seed(2, np.array([False, True]))
+    assert [drawing.pick(0).seed for _ in range(8)] == [other.pick(0).seed for _ in range(8)]
+
+
+def test_looking_ahead_changes_no_sequence(library):
+    drawing, other = samplers(library, 1), samplers(library, 1)
+    for one in (drawing, other):
+        one.seed(1, np.ones(1, bool))
+    assert [(drawing.peek(0).seed, drawing.pick(0).seed) for _ in range(8)] == [
+        (seed, seed) for seed in (other.pick(0).seed for _ in range(8))
+    ]
 
 
 def test_named_scenarios(library):
-    picker = ScenarioSamplers(EnvSettings(scenario_library=library), 1)
-    assert picker.pick(0, 2007).seed == 2007
+    assert named_record(library, 2007).seed == 2007
+    assert named_record(library, None) is None
     with pytest.raises(UnknownNameError, match="no record of seed 1"):
-        picker.pick(0, 1)
-    alone = ScenarioSamplers(EnvSettings(), 1)
-    assert alone.pick(0, None) is None
+        named_record(library, 1)
+    assert samplers(None, 1).pick(0) is None
     with pytest.raises(InvalidSettingError, match="expected none, without a library"):
-        alone.pick(0, 7)
+        named_record(None, 7)

@@ -1,5 +1,8 @@
 """The vector environment is N single ones, bit for bit, under all of Gymnasium's autoreset modes."""
 
+import traceback
+from functools import partial
+
 import numpy as np
 import pytest
 from env_samples import LIBRARY, SHARED, SINGLE, assert_same, make, make_vec, random_actions
@@ -8,6 +11,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from scenario_lib.errors import EnvironmentUseError, InvalidSettingError, ReplayError, UnknownNameError
 from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.simulation.compiled.episode import EPISODES
+from scenario_lib.simulation.compiled.step_kernels import play
 
 MODES = ("NextStep", "SameStep")
 SHORT = {"truncate_episode": False, "total_duration_s": 7}
@@ -299,3 +303,24 @@ def test_replacing_one_episode_by_a_longer_one_leaves_the_others_alone():
     for action in actions[20:]:
         observation, *_ = other.step(action[1])
     assert got[0][1].tobytes() == observation.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("make_one", "most"), [(make, 3), (partial(make_vec, 2), 4), (partial(make_vec, 2, threads=2), 4)]
+)
+def test_a_step_reaches_machine_code_in_few_calls(monkeypatch, make_one, most):
+    """So that who reads what a step does opens few files."""
+    stacks = []
+
+    def watched(*arguments):
+        stacks.append([frame.f_code.co_name for frame, _ in traceback.walk_stack(None)])
+        play(*arguments)
+
+    monkeypatch.setattr("scenario_lib.simulation.compiled.batch.play", watched)
+    watched.__name__ = play.__name__
+    env = make_one().unwrapped
+    env.reset(seed=0)
+    stacks.clear()
+    env.step(np.ones(env.action_space.shape, int))
+    ours = next(stack for stack in stacks if "step" in stack)
+    assert ours.index("step") <= most

@@ -1,8 +1,7 @@
-"""Where a scenario's power flow goes on: the path to a second matters at 1e-5 pu, so it is kept, or walked again.
+"""A window of a compiled scenario, ready to be played: its tables, and the state of the feeder when it begins.
 
-A window of a compiled scenario, ready to be played: its tables, and the state of the feeder when it begins.
-
-Compiled episodes of this process, as many as fit: a scenario that is played again begins within milliseconds.
+The path to a second matters at 1e-5 pu, so the power flow's state there is kept as a checkpoint, or walked to again.
+A process keeps as many episodes as fit its memory: a scenario that is played again begins within milliseconds.
 """
 
 from collections import OrderedDict
@@ -67,7 +66,7 @@ def baseline_checkpoint(compiled: CompiledScenario, second: int, tolerance: Tole
 
 
 class EpisodeTables(NamedTuple):
-    """What a window of T seconds prescribes, whatever is decided; see `Plant` and `Feeding` for what is not said here.
+    """What a window of T seconds prescribes, whatever is decided; see `DatacenterArrays` and `LoadArrays` for more.
 
     Attributes:
         model_power_w: Power of each model at each batch level and phase (W), shape (T, M, L, 3).
@@ -96,7 +95,7 @@ class SiteArrays:
         batch_sizes: Batch size of each level, rising, filled up with the largest, shape (M, L).
         n_levels: Levels of each model, shape (M,).
         datacenter_tan, element_tan: Reactive per active power.
-        element_of_part: See `Feeding`.
+        element_of_part: See `LoadArrays`.
     """
 
     site_names: tuple[str, ...]

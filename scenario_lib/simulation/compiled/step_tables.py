@@ -1,4 +1,4 @@
-"""What the playing kernels read and fill in: how actions, observations and rewards are laid out, as plain arrays.
+"""What the kernels of a step read and fill in: how actions, observations and rewards are laid out, as plain arrays.
 
 Positions are indices into the recorded bus-phases; K is the number of observed models, which need not be all M.
 """
@@ -9,9 +9,14 @@ import numpy as np
 
 from scenario_lib._arrays import Bools, Floats, Ints, Singles
 
-N_TERMS, N_STATISTICS = 6, 3
-"""Reward: voltage, throughput, latency, switch, safe, and the OFO bonus that is inside voltage already.
-Statistics: worst undervoltage, worst overvoltage (pu), fraction of bus-phases in violation."""
+TERMS = ("voltage", "throughput", "latency", "switch", "safe", "ofo_baseline")
+"""Of the reward; the last, a bonus for doing better than OFO, is inside the first already."""
+
+STATISTICS = ("max_under", "max_over", "violation_frac")
+"""Worst undervoltage, worst overvoltage (pu), fraction of bus-phases in violation."""
+
+NEVER_CHANGED = 999
+"""Steps since the last change of batch, when an episode begins."""
 
 
 class ObservationLayout(NamedTuple):
@@ -53,6 +58,8 @@ class ObservationLayout(NamedTuple):
 
 
 MAGNITUDE, BINARY, COOLDOWN = 0, 1, 2
+SWITCH_MODES = ("magnitude", "binary", "cooldown")
+"""Names of these constants, in their order."""
 
 
 class RewardWeights(NamedTuple):
@@ -142,7 +149,7 @@ class StepArrays(NamedTuple):
         voltages_pu, power_w, itl_s: Shapes (N, bus-phases), (N, S, 3) and (N, M).
         observation: Shape (N, slots).
         reward: 0 for an episode that diverged or took no part, shape (N,).
-        terms, statistics: Shapes (N, N_TERMS) and (N, N_STATISTICS).
+        terms, statistics: Columns as in `TERMS` and `STATISTICS`, N rows.
         batch_size: Of the observed models, shape (N, K).
     """
 
@@ -172,7 +179,7 @@ def empty_progress(n_episodes: int, n_models: int, n_observed: int) -> EpisodePr
     )
 
 
-def n_slots(layout: ObservationLayout) -> int:
+def observation_length(layout: ObservationLayout) -> int:
     """Length of an observation."""
     groups, zones = len(layout.group_start) - 1, len(layout.zone_start) - 1
     return len(layout.shown) + 2 * groups + 3 * zones + 5 * len(layout.model)
@@ -186,9 +193,9 @@ def empty_step_arrays(n_episodes: int, layout: ObservationLayout, n_bus_phases: 
         voltages_pu=np.zeros((n_episodes, n_bus_phases)),
         power_w=np.zeros((n_episodes, n_sites, 3)),
         itl_s=np.zeros((n_episodes, len(site_of_model))),
-        observation=np.zeros((n_episodes, n_slots(layout)), np.float32),
+        observation=np.zeros((n_episodes, observation_length(layout)), np.float32),
         reward=np.zeros(n_episodes),
-        terms=np.zeros((n_episodes, N_TERMS)),
-        statistics=np.zeros((n_episodes, N_STATISTICS)),
+        terms=np.zeros((n_episodes, len(TERMS))),
+        statistics=np.zeros((n_episodes, len(STATISTICS))),
         batch_size=np.zeros((n_episodes, n_observed), np.int64),
     )
