@@ -1,8 +1,6 @@
-"""How tasks are run, and where; nothing here may change what comes out.
+"""How tasks are run and where, what becomes of each, and the queue that they wait in.
 
-What becomes of a task: its result, or why there is none.
-
-The tasks of a run, read as workers become free, and which of them are under way.
+Nothing here may change what comes out of a task: its result, or why there is none.
 """
 
 import math
