@@ -179,3 +179,11 @@ def test_functions_are_short_and_take_few_arguments() -> None:
     assert [(path, name) for path, name, f in found if f.end_lineno - f.lineno + 1 > 60] == []
     many = {(path, name) for path, name, f in found if n_arguments(f) > 6 and not is_kernel(f)}
     assert {(path, name) for path, name in many if name not in SIGNATURES_OF_THE_CONTRACT} == set()
+
+
+def test_the_newcomers_tour_leads_to_what_it_names() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    stops = re.findall(r"^\| \d+ \| `([^`]+)` \| `(\w+)` \|", text, re.MULTILINE)
+    assert 10 < len({path for path, _ in stops}) <= 18
+    for path, name in stops:
+        assert name in {node.name for node in TREES[path].body if isinstance(node, ast.ClassDef | Function)}, path
