@@ -1,7 +1,4 @@
-"""What a build did, on one screen or as plain values.
-
-`scenario-lib build`: recipe and options in, a library out.
-"""
+"""`scenario-lib build`: recipe and options in, a library out, and its summary on one screen or as plain values."""
 
 import sys
 import time

@@ -41,7 +41,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How tasks are run.
+    """Settings of a run of tasks.
 
     Attributes:
         jobs: Worker processes on this machine; a cluster has as many as it has.
@@ -79,7 +79,7 @@ ERROR, TIMEOUT, WORKER_DIED = "error", "timeout", "worker_died"
 
 @dataclass(frozen=True, slots=True)
 class TaskFailure:
-    """Why a task has no result.
+    """The reason why a task has no result.
 
     Attributes:
         code: "error", "timeout" or "worker_died".

@@ -189,7 +189,7 @@ _BEFORE_CHILDREN = 1
 
 @dataclass(frozen=True, slots=True)
 class TaskEnvelope:
-    """What goes to a worker with each task.
+    """The message that goes to a worker with each task.
 
     Attributes:
         digest: Of the bundle.
@@ -262,7 +262,7 @@ def _function(envelope: TaskEnvelope) -> PortableTask[Any, Any] | None:
 
 
 def _forget_oldest() -> None:
-    """Of many runs' bundles keep the latest; a run that is not over after all sends its own again."""
+    """Keep the latest of many runs' bundles; a run that is not over after all sends its own again."""
     while len(_functions) >= _BUNDLES_KEPT:
         oldest = next(iter(_functions))
         del _functions[oldest]
