@@ -1,7 +1,4 @@
-"""What a build did, on one screen or as plain values.
-
-`scenario-lib build`: recipe and options in, a library out.
-"""
+"""`scenario-lib build`: recipe and options in, a library out, and its summary on one screen or as plain values."""
 
 import sys
 import time
@@ -33,20 +30,8 @@ from scenario_lib.screening.recipe_file import (
 from scenario_lib.screening.request import BuildOptions
 from scenario_lib.simulation.engines import Engine
 
-from .console import (
-    cluster_of,
-    cluster_options,
-    echo_facts,
-    jobs_option,
-    json_option,
-    name_and_value,
-    parse_seeds,
-    progress_bar,
-    show_progress,
-    specs_dir_option,
-    timeout_option,
-)
-from .engine_options import engine_options
+from .console import echo_facts, json_option, name_and_value, parse_seeds, progress_bar, show_progress
+from .options import cluster_of, cluster_options, engine_options, jobs_option, specs_dir_option, timeout_option
 
 
 def summary_lines(result: BuildResult, wall_s: float) -> list[str]:
@@ -131,12 +116,20 @@ EXIT_INTERRUPTED = 130
 @click.command("build")
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="Recipe file; options win over it.")
 @click.option("--system", help="A shipped feeder (ieee13, ieee34, ieee123) or an experiment's TOML file.")
-@click.option("--candidates", type=int, help="Try this many candidates.")
-@click.option("--accept", type=int, help="Or: go on in seed order until this many are accepted.")
-@click.option("--max-candidates", type=int, help="Brake on --accept.  [default: 100 times --accept]")
-@click.option("--seed-start", type=int, help="Candidate i has seed (seed-start + i) * 1000 + 7.")
-@click.option("--seeds", help="Or: exactly these seeds, such as 7,1007.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of draws or screening.")
+@click.option("--candidates", type=int, help="Number of candidates to try.")
+@click.option("--accept", type=int, help="Instead: go on in seed order until this many are accepted.")
+@click.option(
+    "--max-candidates", type=int, help="Most candidates that --accept may try.  [default: 100 times --accept]"
+)
+@click.option("--seed-start", type=int, help="First index: candidate i has the seed (seed-start + i) * 1000 + 7.")
+@click.option("--seeds", help="Instead: exactly these seeds, such as 7,1007.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Change a setting of the draws or of screening; repeat for more.",
+)
 @click.option("--overlay/--no-overlay", default=None, help="Draw a training overlay, if the experiment has one.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the library.")
 @click.option("--full-table", is_flag=True, help="Simulate OFO also where the baseline already rules a candidate out.")
@@ -150,9 +143,10 @@ EXIT_INTERRUPTED = 130
 @timeout_option
 @json_option
 def build_command(out: Path, as_json: bool, **options: Any) -> None:
-    """Draw candidates, simulate each without control and under OFO, keep those worth training on.
+    """Draw candidates, simulate each without control and under OFO, and keep those worth training on.
 
     \b
+    Example: scenario-lib build --config data/recipes/ieee13.toml --accept 50 --out libraries/ieee13
     Exit codes: 0 built; 1 refused or failed; 2 usage; 5 nothing accepted; 6 built, but some candidates failed;
     7 built, but fewer accepted than asked for; 130 interrupted (go on with --resume).
     """

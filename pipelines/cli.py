@@ -1,7 +1,4 @@
-"""`scenario-lib completion`: the script that lets a shell complete commands and options.
-
-The group behind `scenario-lib`: commands are loaded when they are asked for, so that help is quick.
-"""
+"""The group behind `scenario-lib`: commands are loaded when they are asked for, so that help is quick."""
 
 import sys
 from importlib import import_module
@@ -23,9 +20,13 @@ def completion_command(shell: str) -> None:
     """Print the completion script of SHELL.
 
     \b
+    Examples:
     bash  scenario-lib completion bash > ~/.local/share/bash-completion/completions/scenario-lib
     zsh   scenario-lib completion zsh > a folder of $fpath, as _scenario-lib
     fish  scenario-lib completion fish > ~/.config/fish/completions/scenario-lib.fish
+
+    \b
+    Exit codes: 0 printed; 2 usage.
     """
     found = get_completion_class(shell)
     if found is None:
@@ -37,24 +38,24 @@ def completion_command(shell: str) -> None:
 _COMMANDS = {
     "build": ("build", "Draw and screen candidates in parallel, publish a library."),
     "validate": ("validate", "Check a library's files and draws, and replay its rollouts."),
-    "convert": ("combine", "A library in its other form: sharded, or the contract's two files."),
-    "info": ("look", "What a library holds: kinds, recovery, windows, recipe, versions."),
-    "report": ("look", "A library, or an evaluation of policies, as a page to look at (extra 'plot')."),
-    "compare": ("look", "Several libraries side by side, as a page (extra 'plot')."),
-    "diff": ("look", "What changed from one library to another."),
+    "convert": ("combine", "Write a library in its other form: sharded, or the two files that openg2g reads."),
+    "info": ("look", "Show what a library holds: kinds, recovery, windows, recipe, versions."),
+    "report": ("look", "Write a page about a library or an evaluation of policies (extra 'plot')."),
+    "compare": ("look", "Write a page with several libraries side by side (extra 'plot')."),
+    "diff": ("look", "Say what changed from one library to another."),
     "nightly": ("nightly", "Build, validate, compare with the last good night, publish: for cron."),
-    "show": ("look", "One drawn scenario as JSON."),
-    "merge": ("combine", "Several libraries in one, without duplicates."),
-    "export": ("combine", "One recipe of a library, for openg2g's example."),
-    "split": ("combine", "Train, validation and test parts that share nothing."),
-    "leaks": ("combine", "Seeds and scenarios that two libraries share."),
-    "select": ("combine", "A library's candidates by another band, mostly without simulating."),
-    "train": ("learn", "A policy by PPO on a library (extra 'train')."),
-    "evaluate": ("learn", "Policies beside no control, a rule and OFO on a held-out library."),
-    "models": ("data", "LLM deployments that an experiment can name: figures, and what they rest on."),
-    "feeder": ("feeder", "What an own feeder is and can host, before an experiment is written for it."),
-    "data": ("data", "Spec caches: measured traces (gated) or synthetic ones."),
-    "completion": ("cli", "The script that lets bash, zsh or fish complete commands and options."),
+    "show": ("look", "Print one drawn scenario as JSON."),
+    "merge": ("combine", "Merge several libraries into one, without duplicates."),
+    "export": ("combine", "Write one recipe of a library, for openg2g's example."),
+    "split": ("combine", "Split a library into train, validation and test parts that share nothing."),
+    "leaks": ("combine", "Name the seeds and scenarios that two libraries share."),
+    "select": ("combine", "Screen a library's candidates by other thresholds, mostly without simulating."),
+    "train": ("learn", "Train a policy by PPO on a library (extra 'train')."),
+    "evaluate": ("learn", "Compare policies with no control, a rule and OFO on a held-out library."),
+    "models": ("data", "Show the LLM deployments that an experiment can name, and what their figures rest on."),
+    "feeder": ("feeder", "Check a feeder of your own: what it is, and what it can host."),
+    "data": ("data", "Obtain spec caches: measured traces (gated) or synthetic ones."),
+    "completion": ("cli", "Print the script that lets bash, zsh or fish complete commands and options."),
 }
 
 
@@ -122,6 +123,10 @@ def group(quiet: bool, verbose: int) -> None:
     """Screened libraries of randomised scenarios for power grids with AI datacenters.
 
     Results go to stdout, everything else to stderr. Nothing is coloured.
+
+    \b
+    Example: scenario-lib build --config data/recipes/ieee13.toml --candidates 40 --out libraries/first
+    Exit codes: 0 done; 1 refused or failed; 2 usage; others are in the help of each command.
     """
     if quiet and verbose:
         raise click.UsageError("--quiet and --verbose exclude each other")

@@ -1,15 +1,4 @@
-"""`scenario-lib merge`: several libraries in, one out.
-
-`scenario-lib split`: one library in, train, validation and test out.
-
-`scenario-lib export`: one recipe of a library, as a library that openg2g's example loads.
-
-`scenario-lib leaks`: what two libraries have in common that a fair test does not allow.
-
-`scenario-lib convert`: the same library in the other of its two forms.
-
-`scenario-lib select`: a library's candidates by another band.
-"""
+"""Libraries in, libraries out: the commands `merge`, `split`, `export`, `leaks`, `convert` and `select`."""
 
 import sys
 from dataclasses import asdict
@@ -20,7 +9,7 @@ import click
 
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.library.combine import export_recipe, merge_libraries
-from scenario_lib.library.convert import STORES, Conversion, convert_library
+from scenario_lib.library.convert import CONTRACT, SHARDED, Conversion, convert_library
 from scenario_lib.library.leaks import find_leaks
 from scenario_lib.library.place import require_place
 from scenario_lib.library.split import parse_parts, split_library
@@ -37,17 +26,8 @@ from scenario_lib.screening.reselect import (
 )
 
 from .build import EXIT_INTERRUPTED, EXIT_NOTHING_ACCEPTED, EXIT_SOME_FAILED
-from .console import (
-    echo_facts,
-    jobs_option,
-    json_option,
-    out_option,
-    overwrite_option,
-    progress_bar,
-    show_progress,
-    specs_dir_option,
-    timeout_option,
-)
+from .console import echo_facts, json_option, progress_bar, show_progress
+from .options import jobs_option, out_option, overwrite_option, specs_dir_option, timeout_option
 
 
 @click.command("merge")
@@ -57,6 +37,9 @@ from .console import (
 @json_option
 def merge_command(libraries: tuple[Path, ...], out: Path, overwrite: bool, as_json: bool) -> None:
     """Merge LIBRARIES into one, in which every record keeps its own recipe and no scenario is there twice.
+
+    \b
+    Example: scenario-lib merge libraries/one libraries/two --out libraries/both
 
     Every record is drawn again on the way; one that does not replay stops the merge. The order of LIBRARIES does not
     matter. Libraries written by openg2g's example have no digests, and are refused: build their seeds again.
@@ -76,17 +59,24 @@ def merge_command(libraries: tuple[Path, ...], out: Path, overwrite: bool, as_js
     default="train=0.8,validation=0.1,test=0.1",
     show_default=True,
     metavar="NAME=SIZE,...",
-    help="Fractions (0.8), or numbers of records (160).",
+    help="Size of each part: a fraction (0.8) or a number of records (160).",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Another one deals otherwise.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed that decides which records go to which part.",
+)
 @overwrite_option
 @json_option
 def split_command(library: Path, out: Path, parts: str, seed: int, overwrite: bool, as_json: bool) -> None:
     """Split LIBRARY into parts that share neither a seed nor a scenario, in proportion within every recipe and kind.
 
-    The same seed and parts give the same libraries. What no part takes is left out, and said.
+    The same seed and parts give the same libraries. Records that no part takes are left out and counted.
 
     \b
+    Example: scenario-lib split libraries/ieee13 --out libraries/split
     Exit codes: 0 split; 1 refused or failed; 2 usage.
     """
     reports = split_library(library, out, parse_parts(parts), seed, overwrite)
@@ -95,7 +85,7 @@ def split_command(library: Path, out: Path, parts: str, seed: int, overwrite: bo
 
 @click.command("export")
 @click.argument("library", type=click.Path(path_type=Path))
-@click.option("--recipe", help="Its identifier, or the name of its stratum.  [default: the only one]")
+@click.option("--recipe", help="Identifier of the recipe, or name of its stratum.  [default: the only one]")
 @out_option
 @overwrite_option
 @json_option
@@ -103,6 +93,7 @@ def export_command(library: Path, recipe: str | None, out: Path, overwrite: bool
     """Write one recipe of LIBRARY as a library of its own, which openg2g's example can load.
 
     \b
+    Example: scenario-lib export libraries/both --recipe heavy --out libraries/heavy
     Exit codes: 0 exported; 1 refused or failed; 2 usage.
     """
     report = export_recipe(library, recipe, out, overwrite)
@@ -130,9 +121,10 @@ def leaks_command(first: Path, second: Path, nearer_than: float | None, as_json:
     """Say which seeds and scenarios FIRST (train, say) and SECOND (test) share, and how near their records are.
 
     Distances are root mean squares over all drawn parameters, each in units of its standard deviation; those within
-    FIRST are shown beside, as a measure of what is near.
+    FIRST are shown as well, as a measure of what is near.
 
     \b
+    Example: scenario-lib leaks libraries/split/train libraries/split/test
     Exit codes: 0 nothing in common; 1 failed; 2 usage; 8 shared seeds, equal scenarios, or records that are too near.
     """
     report = find_leaks(first, second, nearer_than)
@@ -142,23 +134,34 @@ def leaks_command(first: Path, second: Path, nearer_than: float | None, as_json:
 
 _BYTES_PER_MB = 1e6
 
+_STORE_OF = {"openg2g": CONTRACT, "contract": CONTRACT, "sharded": SHARDED}
+"""Forms of a library by the words that `--to` takes."""
+
 
 @click.command("convert")
 @click.argument("library", type=click.Path(path_type=Path))
-@click.option("--to", "store", type=click.Choice(STORES), required=True, help="Sharded, or the contract's two files.")
+@click.option(
+    "--to",
+    "store",
+    type=click.Choice(list(_STORE_OF)),
+    required=True,
+    metavar="[openg2g|sharded]",
+    help="Form of the new library: openg2g's two files (contract is another word for it), or sharded.",
+)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the new library.")
 @click.option("--overwrite", is_flag=True, help="Replace a library that is there.")
 @json_option
 def convert_command(library: Path, store: str, out: Path, overwrite: bool, as_json: bool) -> None:
     """Write LIBRARY in its other form: same records, scenarios and traces; converted back, the same bytes.
 
-    A sharded library opens at once and shares its memory among processes, however many records it has; openg2g's
-    example reads the contract's two files only. LIBRARY stays as it is.
+    A sharded library opens at once and shares its memory among processes, however many records it has. openg2g's
+    example reads the other form only, two files. LIBRARY stays as it is.
 
     \b
+    Example: scenario-lib convert libraries/ieee13 --to sharded --out libraries/ieee13-sharded
     Exit codes: 0 converted; 1 refused or failed, and nothing was written; 2 usage.
     """
-    done = convert_library(library, store, out, overwrite)
+    done = convert_library(library, _STORE_OF[store], out, overwrite)
     facts = {**asdict(done), "source": str(done.source), "target": str(done.target)}
     echo_facts(facts, _lines(done), as_json)
 
@@ -177,16 +180,16 @@ EXIT_NEEDS_RUN = 9
 
 @click.command("select")
 @click.argument("library", type=click.Path(path_type=Path))
-@click.option("--min-recovery-frac", type=float, help="Least part of the baseline's integral that OFO removes.")
-@click.option("--max-recovery-frac", type=float, help="Largest part.")
+@click.option("--min-recovery-frac", type=float, help="Least part of the baseline's integral that OFO must remove.")
+@click.option("--max-recovery-frac", type=float, help="Largest part of it that OFO may remove.")
 @click.option("--min-baseline-integral", type=float, help="Least integral of an undervoltage scenario (pu s).")
-@click.option("--min-baseline-integral-over", type=float, help="The same where the upper limit is broken (pu s).")
-@click.option("--max-baseline-integral", type=float, help="Largest integral (pu s).")
+@click.option("--min-baseline-integral-over", type=float, help="Least integral of an overvoltage scenario (pu s).")
+@click.option("--max-baseline-integral", type=float, help="Largest integral of any scenario (pu s).")
 @click.option("--max-always-min", type=int, help="Most scenarios in which OFO merely stays at the smallest batches.")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the library; without it nothing is written.")
 @click.option("--run", is_flag=True, help="Simulate the candidates that need it.")
-@click.option("--resume", is_flag=True, help="With --run: continue an unfinished one, if there is one.")
-@click.option("--system", help="With --run: experiment's TOML file, for a library on a feeder of your own.")
+@click.option("--resume", is_flag=True, help="With --run: continue an unfinished run, if there is one.")
+@click.option("--system", help="With --run: the experiment's TOML file, for a library on a feeder of your own.")
 @overwrite_option
 @specs_dir_option
 @jobs_option
@@ -194,6 +197,9 @@ EXIT_NEEDS_RUN = 9
 @json_option
 def select_command(library: Path, out: Path | None, run: bool, as_json: bool, **options: Any) -> None:
     """Screen LIBRARY's candidates again by other thresholds; those not given stay as they were.
+
+    \b
+    Example: scenario-lib select libraries/ieee13 --min-recovery-frac 0.5 --out libraries/stricter
 
     Nothing is simulated, unless --run is given: stored figures suffice for most candidates. The others, whose OFO
     rollout did not run or whose traces were not kept, are named, and are in the new table with the reason needs_run.

@@ -1,23 +1,18 @@
 """What the command line prints where: results to stdout, everything else to stderr, as much as was asked for.
 
-Options that several commands share.
-
-Where the worker processes of a command run: on this machine, or on a cluster.
+Every command loads this file, the group for its help as well; it loads no engine.
 """
 
 import json
 import logging
 import math
-import os
 import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.execution.options import CLUSTERS, Cluster
 
 if TYPE_CHECKING:
     from scenario_lib.screening.build import BuildProgress
@@ -106,29 +101,6 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def available_cores() -> int:
-    """Cores that this process may use, which a container or a batch system may limit."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-jobs_option = click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=available_cores,
-    show_default="all cores",
-    help="Worker processes, unless a cluster has its own.",
-)
-timeout_option = click.option(
-    "--timeout", "timeout_s", type=float, default=None, help="Longest time for one candidate (s)."
-)
-specs_dir_option = click.option(
-    "--specs-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=None,
-    help="Spec cache in openg2g's layout, such as measured traces. [default: the shipped synthetic traces]",
-)
-out_option = click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the library.")
-overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what is there, if it is a library.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
@@ -175,34 +147,3 @@ def show_progress(bar: Any, progress: "BuildProgress") -> None:
     bar.total = progress.total
     bar.set_postfix(accepted=progress.accepted, refresh=False)
     bar.update(progress.done - bar.n)
-
-
-_LOCAL = "local"
-
-
-def cluster_options(command: Any) -> Any:
-    """`--backend` and `--scheduler`, as a decorator."""
-    backend = click.option(
-        "--backend",
-        type=click.Choice((_LOCAL, *CLUSTERS)),
-        default=_LOCAL,
-        show_default=True,
-        help="Where workers run.",
-    )
-    scheduler = click.option(
-        "--scheduler", metavar="ADDRESS", help="Of the cluster.  [default with ray: a cluster on this machine]"
-    )
-    return backend(scheduler(command))
-
-
-def cluster_of(backend: str, scheduler: str | None) -> Cluster | None:
-    """The cluster that the options name; None for this machine.
-
-    Raises:
-        InvalidSettingError: An address without a cluster, or Dask without an address.
-    """
-    if backend != _LOCAL:
-        return Cluster(backend, scheduler)
-    if scheduler is not None:
-        raise InvalidSettingError(f"--scheduler is {scheduler!r}; expected together with --backend dask or ray")
-    return None

@@ -1,7 +1,4 @@
-"""`scenario-lib data`: obtain spec caches, measured (gated) or synthetic.
-
-`scenario-lib models`: the LLMs that an experiment can name, and what is known of each.
-"""
+"""`scenario-lib data` obtains spec caches; `scenario-lib models` shows the LLMs that an experiment can name."""
 
 import json
 from dataclasses import asdict
@@ -16,13 +13,21 @@ from scenario_lib.models.specs import ModelData, shipped_model, shipped_models
 from .console import aligned, echo_facts, json_option
 
 _models_option = click.option(
-    "--model", "labels", multiple=True, help="Only this model, also one of the catalogue; repeat.  [default: the five]"
+    "--model",
+    "labels",
+    multiple=True,
+    help="Only this model, also one of the catalogue; repeat for more.  [default: the five]",
 )
 
 
 @click.group("data")
 def data_command() -> None:
-    """Spec caches: measured traces (gated) or synthetic ones."""
+    """Obtain spec caches: measured traces (gated) or synthetic ones.
+
+    \b
+    Example: scenario-lib data synthesize --out specs --seed 1
+    Exit codes: 0 written; 1 refused or failed; 2 usage.
+    """
 
 
 @data_command.command("fetch")
@@ -33,6 +38,10 @@ def fetch(out: Path, mlenergy_data_dir: Path | None, labels: tuple[str, ...]) ->
     """Obtain the measured traces of ML.ENERGY Benchmark v3 through openg2g's own loader.
 
     The data set is gated: accept its terms on the Hugging Face Hub, and give your token as HF_TOKEN.
+
+    \b
+    Example: scenario-lib data fetch --out specs
+    Exit codes: 0 written; 1 refused or failed; 2 usage.
     """
     from scenario_lib.simulation.assets import fetch_measured_specs
 
@@ -43,11 +52,22 @@ def fetch(out: Path, mlenergy_data_dir: Path | None, labels: tuple[str, ...]) ->
 
 @data_command.command("synthesize")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the spec cache.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="0 gives the shipped traces.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of the traces; 0 gives the shipped ones.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace folders of the same models.")
 @_models_option
 def synthesize(out: Path, seed: int, overwrite: bool, labels: tuple[str, ...]) -> None:
-    """Write synthetic traces that have the measured statistics, as shipped or with another seed."""
+    """Write synthetic traces that have the measured statistics, as shipped or with another seed.
+
+    \b
+    Example: scenario-lib data synthesize --out specs --seed 1
+    Exit codes: 0 written; 1 refused or failed; 2 usage.
+    """
     from scenario_lib.models.spec_cache import write_spec_cache
 
     write_spec_cache(out, _models(labels), seed=seed, overwrite=overwrite)
@@ -70,15 +90,25 @@ _SHOW_COLUMNS = ("batch size", "W per replica", "tokens/s", "J/token", "ITL p50"
 
 @click.group("models")
 def models_command() -> None:
-    """LLM deployments that an experiment can name: figures, and what they rest on."""
+    """Show the LLM deployments that an experiment can name: their figures, and what these rest on.
+
+    \b
+    Example: scenario-lib models list --gpu B200
+    Exit codes: 0 shown; 1 no such model, GPU or task; 2 usage.
+    """
 
 
 @models_command.command("list")
-@click.option("--gpu", help="Only on this GPU, such as H100 or B200.")
-@click.option("--task", help="Only for this task: lm-arena-chat, gpqa or sourcegraph-fim.")
+@click.option("--gpu", help="Show only models on this GPU, such as H100 or B200.")
+@click.option("--task", help="Show only models for this task: lm-arena-chat, gpqa or sourcegraph-fim.")
 @json_option
 def list_models(gpu: str | None, task: str | None, as_json: bool) -> None:
-    """List the models, one a line; power and throughput at the smallest and largest feasible batch size."""
+    """List the models, one a line, with power and throughput at the smallest and largest feasible batch size.
+
+    \b
+    Example: scenario-lib models list --gpu B200
+    Exit codes: 0 listed; 1 no such GPU or task; 2 usage.
+    """
     cards = model_cards(gpu, task)
     table = aligned([_LIST_COLUMNS, *(_line(card) for card in cards)])
     end = f"{len(cards)} models; name one as a site's model, look at it with 'scenario-lib models show NAME'"
@@ -90,7 +120,12 @@ def list_models(gpu: str | None, task: str | None, as_json: bool) -> None:
 @click.option("--toml", "as_toml", is_flag=True, help="Print a table for [[models]] in an experiment file, to change.")
 @json_option
 def show(name: str, as_toml: bool, as_json: bool) -> None:
-    """Show NAME: power, throughput and latency by batch size, the quality of fits, and what is assumed."""
+    """Show NAME: power, throughput and latency by batch size, the quality of fits, and what is assumed.
+
+    \b
+    Example: scenario-lib models show Llama-3.1-8B
+    Exit codes: 0 shown; 1 no such model; 2 usage.
+    """
     card = model_card(name)
     echo_facts(card.to_dict(), _toml_lines(card) if as_toml else _page(card), as_json)
 

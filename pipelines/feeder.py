@@ -18,7 +18,12 @@ EXIT_DOES_NOT_FIT = 1
 
 @click.group("feeder")
 def feeder_command() -> None:
-    """A feeder of your own: what was found, what it can host, what does not fit."""
+    """Look at a feeder of your own: what was found, what it can host, what does not fit.
+
+    \b
+    Example: scenario-lib feeder check village/village.dss
+    Exit codes: 0 fits; 1 something does not fit or cannot be read; 2 usage.
+    """
 
 
 @feeder_command.command("check")
@@ -30,10 +35,15 @@ def feeder_command() -> None:
     show_default=True,
     help="Power of one GPU, to give capacities as GPUs; 700 W is the limit of an H100 SXM.",
 )
-@click.option("--bus", "buses", multiple=True, help="Only the capacity of this bus; repeat.  [default: all]")
+@click.option(
+    "--bus", "buses", multiple=True, help="Give only the capacity of this bus; repeat for more.  [default: all]"
+)
 @json_option
 def check(file: Path, gpu_watts: float, buses: tuple[str, ...], as_json: bool) -> None:
     """Check FILE: an experiment's TOML file, or an OpenDSS circuit that has none yet.
+
+    \b
+    Example: scenario-lib feeder check village/village.dss
 
     Prints what the circuit is made of, its voltages without a datacenter, how much datacenter each three-phase bus can
     host before a voltage falls below the limit, what the compiled engine does not model, and what of the experiment

@@ -22,16 +22,8 @@ from scenario_lib.learning.training import TrainingRun, train
 from scenario_lib.library.place import require_outside_libraries
 from scenario_lib.simulation.engines import Engine
 
-from .console import (
-    echo_facts,
-    jobs_option,
-    json_option,
-    name_and_value,
-    progress_bar,
-    specs_dir_option,
-    timeout_option,
-)
-from .engine_options import engine_options
+from .console import echo_facts, json_option, name_and_value, progress_bar
+from .options import engine_options, jobs_option, specs_dir_option, timeout_option
 
 EXIT_INTERRUPTED = 130
 
@@ -41,16 +33,31 @@ EXIT_INTERRUPTED = 130
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the run.")
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings file; options win over it.")
 @click.option("--steps", type=int, help="Environment steps in all.  [default: 1000000]")
-@click.option("--seed", type=int, help="Of weights, actions and scenario order.  [default: 0]")
+@click.option("--seed", type=int, help="Seed of weights, actions and the order of scenarios.  [default: 0]")
 @click.option("--envs", type=int, help="Environments that play at the same time.  [default: 8]")
-@click.option("--engine", help="compiled, or reference: OpenDSS, with --envs 1.  [default: compiled]")
-@click.option("--observation", help="full-voltage, per-bus-summary, per-zone-summary or system-summary-only.")
-@click.option("--action", help="delta or coupled.")
+@click.option("--engine", help="compiled, or reference (OpenDSS, with --envs 1).  [default: compiled]")
+@click.option(
+    "--observation",
+    help="Form of the observation: full-voltage, per-bus-summary, per-zone-summary or system-summary-only.",
+)
+@click.option("--action", help="Form of the action: delta or coupled.")
 @click.option("--site", help="The agent's site.  [default: the first]")
-@click.option("--shared", is_flag=True, default=None, help="One policy for all sites.")
-@click.option("--reward", "rewards", multiple=True, metavar="NAME=VALUE", help="A weight, such as w_switch=0.02.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Any other setting, such as gamma=0.98.")
-@click.option("--system", help="Experiment's TOML file, for a library on a feeder of your own.")
+@click.option("--shared", is_flag=True, default=None, help="Train one policy for all sites.")
+@click.option(
+    "--reward",
+    "rewards",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A weight of the reward, such as w_switch=0.02; repeat for more.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any other setting, such as gamma=0.98; repeat for more.",
+)
+@click.option("--system", help="The experiment's TOML file, for a library on a feeder of your own.")
 @click.option("--resume", is_flag=True, help="Go on from the last checkpoint, if there is one.")
 @click.option("--device", default="cpu", show_default=True, help="PyTorch device.")
 @specs_dir_option
@@ -59,6 +66,7 @@ def train_command(library: Path, out: Path, as_json: bool, **options: Any) -> No
     """Train a policy on LIBRARY with PPO. Needs the extra: pip install 'scenario-lib[train]'.
 
     \b
+    Example: scenario-lib train libraries/split/train --out runs/first --steps 200000
     Exit codes: 0 trained; 1 refused or failed; 2 usage; 130 interrupted (go on with --resume).
     """
     run = TrainingRun(
@@ -113,26 +121,34 @@ EXIT_SOME_FAILED = 6
 
 @click.command("evaluate")
 @click.argument("library", type=click.Path(path_type=Path))
-@click.option("--policy", "policies", multiple=True, type=click.Path(path_type=Path), help="A trained policy; repeat.")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Directory of a trained policy; repeat for more.",
+)
 @click.option(
     "--team",
     "teams",
     multiple=True,
     metavar="DIR,DIR",
-    help="Trained policies in one rollout, each at sites of its own; repeat.",
+    help="Trained policies in one rollout, each at sites of its own; repeat for more.",
 )
 @click.option(
     "--baselines",
     default="none,rule-based,ofo",
     show_default=True,
-    help='Named controls, also rule-based-zonal, or "".',
+    help='Controls to compare with, also rule-based-zonal; "" for none of them.',
 )
-@click.option("--records", default="all", show_default=True, metavar="all|N", help="Replay N records, spread evenly.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Also write scenarios.parquet, summary.parquet, table.txt."
+    "--records", default="all", show_default=True, metavar="all|N", help="Number of records to replay, spread evenly."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Directory for scenarios.parquet, summary.parquet and table.txt."
 )
 @click.option("--allow-shared-seeds", is_flag=True, help="Warn, instead of refusing, if a policy was trained on them.")
-@click.option("--system", help="Experiment's TOML file, for a library on a feeder of your own.")
+@click.option("--system", help="The experiment's TOML file, for a library on a feeder of your own.")
 @engine_options
 @specs_dir_option
 @jobs_option
@@ -142,6 +158,7 @@ def evaluate_command(library: Path, out: Path | None, as_json: bool, **options: 
     """Replay LIBRARY, whole hours, under no control, a rule, OFO and trained policies, and compare.
 
     \b
+    Example: scenario-lib evaluate libraries/split/test --policy runs/first --out evaluations/first
     Exit codes: 0 done; 1 refused or failed; 2 usage; 6 done, but some rollouts failed.
     """
     if out is not None:

@@ -23,7 +23,8 @@ from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.screening.recipe_file import parse_strata, read_recipe_tables, recipe_for_seed
 
-from .console import echo_facts, echo_json, json_option, specs_dir_option
+from .console import echo_facts, echo_json, json_option
+from .options import specs_dir_option
 
 if TYPE_CHECKING:
     from scenario_lib.reporting.page import Page
@@ -33,7 +34,12 @@ if TYPE_CHECKING:
 @click.argument("library", type=click.Path(path_type=Path))
 @json_option
 def info_command(library: Path, as_json: bool) -> None:
-    """Show what LIBRARY holds: records by kind, recovery, windows, rejected candidates, recipe, versions."""
+    """Show what LIBRARY holds: records by kind, recovery, windows, rejected candidates, recipe, versions.
+
+    \b
+    Example: scenario-lib info libraries/ieee13
+    Exit codes: 0 shown; 1 refused or failed; 2 usage.
+    """
     info = library_info(library)
     echo_facts(info.to_dict(), info.lines(), as_json)
 
@@ -43,9 +49,16 @@ def info_command(library: Path, as_json: bool) -> None:
 @click.option("--config", type=click.Path(path_type=Path), help="Recipe file to draw with.")
 @click.option("--system", help="Draw on this feeder with the default settings.")
 @click.option("--library", type=click.Path(path_type=Path), help="Library whose record of that seed is shown.")
-@click.option("--json", is_flag=True, expose_value=False, help="As everywhere; a scenario is printed as JSON anyway.")
+@click.option(
+    "--json", is_flag=True, expose_value=False, help="Accepted as everywhere; a scenario is always printed as JSON."
+)
 def show_command(seed: int, config: Path | None, system: str | None, library: Path | None) -> None:
-    """Print the scenario of SEED, drawn on a feeder (--system), by a recipe (--config), or from a library."""
+    """Print the scenario of SEED, drawn on a feeder (--system), by a recipe (--config), or from a library.
+
+    \b
+    Example: scenario-lib show 7 --system ieee13
+    Exit codes: 0 shown; 1 refused or failed; 2 usage.
+    """
     echo_json(_scenario(seed, config, system, library).to_dict())
 
 
@@ -64,16 +77,31 @@ def _scenario(seed: int, config: Path | None, system: str | None, library: Path 
 
 @click.command("report")
 @click.argument("library", type=click.Path(path_type=Path), required=False)
-@click.option("--evaluation", type=click.Path(path_type=Path), help="Instead: the --out directory of 'evaluate'.")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The page.  [default: report.html inside]")
+@click.option(
+    "--evaluation",
+    type=click.Path(path_type=Path),
+    help="Write about an evaluation instead: the --out directory of 'evaluate'.",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), help="File of the page.  [default: report.html inside]"
+)
 @click.option("--figures", type=click.Path(path_type=Path, file_okay=False), help="Also write figures as SVG and PNG.")
-@click.option("--scenario", "seeds", type=int, multiple=True, help="Show this seed; repeat.  [default: telling ones]")
-@click.option("--system", help="Experiment's TOML file, for a library on a feeder of your own.")
+@click.option(
+    "--scenario",
+    "seeds",
+    type=int,
+    multiple=True,
+    help="Seed of a scenario to show; repeat for more.  [default: telling ones]",
+)
+@click.option("--system", help="The experiment's TOML file, for a library on a feeder of your own.")
 @specs_dir_option
 def report_command(
     library: Path | None, evaluation: Path | None, out: Path | None, figures: Path | None, **play: Any
 ) -> None:
     """Write a page about LIBRARY: what is inside, what was rejected and why, single scenarios, provenance.
+
+    \b
+    Example: scenario-lib report libraries/ieee13
 
     The page is one file that needs no network. Needs the extra 'plot'.
 
@@ -111,12 +139,13 @@ def _library_page(library: Path, seeds: tuple[int, ...], specs_dir: Path | None,
 
 @click.command("compare")
 @click.argument("libraries", type=click.Path(path_type=Path), nargs=-1, required=True)
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The page.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="File of the page.")
 @click.option("--figures", type=click.Path(path_type=Path, file_okay=False), help="Also write figures as SVG and PNG.")
 def compare_command(libraries: tuple[Path, ...], out: Path, figures: Path | None) -> None:
     """Write a page about two or more LIBRARIES: acceptance, kinds, recovery, difficulty, windows, versions.
 
     \b
+    Example: scenario-lib compare libraries/first libraries/second --out compared.html
     Exit codes: 0 written; 1 refused or failed; 2 usage.
     """
     from scenario_lib.reporting.comparison_page import comparison_page
@@ -138,6 +167,7 @@ def diff_command(before: Path, after: Path, as_json: bool) -> None:
     """Compare two libraries: records, verdicts with their margins, distributions, versions and data.
 
     \b
+    Example: scenario-lib diff libraries/monday libraries/tuesday
     Exit codes: 0 equal; 1 different; 2 usage, or one of them is not a library that can be read.
     """
     try:

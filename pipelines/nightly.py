@@ -12,18 +12,22 @@ from scenario_lib.execution.tasks import RunOptions
 from scenario_lib.nightly.config import read_nightly
 from scenario_lib.nightly.run import Night, NightOutcome, NightReport, run_night
 
-from .console import jobs_option, log_with_times, progress_bar, show_progress, timeout_option
+from .console import log_with_times, progress_bar, show_progress
+from .options import jobs_option, timeout_option
 
 EXIT_INTERRUPTED = 130
 
 
 @click.command("nightly")
-@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The run's TOML file.")
+@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), required=True, help="TOML file of the run.")
 @click.option("--night", type=click.DateTime(["%Y-%m-%d"]), help="Day that names the night.  [default: today, UTC]")
 @jobs_option
 @timeout_option
 def nightly_command(config: Path, night: datetime.datetime | None, jobs: int, timeout_s: float | None) -> None:
     """Build a library, validate a sample on both engines, compare with the last good night, publish.
+
+    \b
+    Example: scenario-lib nightly --config data/nightly/ieee13.toml
 
     Prints one line of JSON; what happens meanwhile goes to standard error. `current` in the run's directory points at
     the newest night that passed, and is never moved otherwise. Killed or interrupted, the same command goes on.

@@ -1,4 +1,4 @@
-"""`scenario-lib validate`: does a library hold what it says, and does it replay?"""
+"""`scenario-lib validate`: checks that a library holds what it says, and that it replays."""
 
 import sys
 from collections import Counter
@@ -15,7 +15,8 @@ from scenario_lib.validation.findings import Cause, Finding, Grade, RecordVerdic
 from scenario_lib.validation.replay import NO_LIMITS, FlipLimits, ReplayOptions
 from scenario_lib.validation.validate import ValidationReport, validate_library
 
-from .console import jobs_option, json_option, specs_dir_option, strict_json, timeout_option
+from .console import json_option, strict_json
+from .options import jobs_option, specs_dir_option, timeout_option
 
 _WORDS = {
     Grade.HELD: "held: identical",
@@ -47,19 +48,36 @@ _CAUSES = {
 
 @click.command("validate")
 @click.argument("library", type=click.Path(path_type=Path))
-@click.option("--replay", default="0", show_default=True, metavar="all|N", help="Run the rollouts of N records again.")
-@click.option("--system", help="Experiment's TOML file, for a library on a feeder of your own.")
+@click.option(
+    "--replay", default="0", show_default=True, metavar="all|N", help="Number of records whose rollouts are run again."
+)
+@click.option("--system", help="The experiment's TOML file, for a library on a feeder of your own.")
 @click.option("--engine", type=click.Choice(ENGINES), help="Engine to replay on.  [default: the record's own]")
-@click.option("--tolerance", type=click.Choice(TOLERANCES), default="opendss", show_default=True, help="With --engine.")
-@click.option("--from-numbers", is_flag=True, help="Replay stored numbers; draw nothing. For another numpy's library.")
+@click.option(
+    "--tolerance",
+    type=click.Choice(TOLERANCES),
+    default="opendss",
+    show_default=True,
+    help="Where the power flow of --engine compiled stops.",
+)
+@click.option(
+    "--from-numbers", is_flag=True, help="Replay the stored numbers and draw nothing, for a library of another numpy."
+)
 @click.option("--max-explained", type=int, help="Most records whose figures a flip explained by rounding may change.")
-@click.option("--max-explained-change", type=float, help="Largest change of an OFO integral by one, such as 0.05.")
+@click.option(
+    "--max-explained-change",
+    type=float,
+    help="Largest part by which such a flip may change an OFO integral, such as 0.05.",
+)
 @specs_dir_option
 @jobs_option
 @timeout_option
 @json_option
 def validate_command(library: Path, replay: str, as_json: bool, **options: Any) -> None:
     """Check that files are whole and unchanged, draw every record again, and replay rollouts bit for bit.
+
+    \b
+    Example: scenario-lib validate libraries/ieee13 --replay 5
 
     Every record gets a verdict: identical, identical within tolerance (penalties within 1e-10 pu^2), or different;
     with the cause, where it can be told. On another engine it may also be explained by rounding: OFO decided otherwise

@@ -143,7 +143,7 @@ LARGEST_SEED = 2**63 - 1
 """Tables hold seeds as 64-bit whole numbers."""
 
 MOST_GPUS = 1_000_000
-"""Of one site, and so of one model or job: about a gigawatt. What is simulated per server stays within memory."""
+"""Limit of one site, and so of one model or job: about a gigawatt. What is simulated per server stays within memory."""
 
 NO_LIMIT = 1e9
 """A threshold this far off is none; also the largest magnitude of a figure without a narrower bound."""

@@ -1,17 +1,23 @@
 """The wheel, built by way of an sdist: everything inside `scenario_lib`, nothing forgotten, and it works elsewhere."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
-_LEFT_OUT = shutil.ignore_patterns(".*", "*.egg-info", "__pycache__", "build", "dist", "tests", "benchmarks", "scripts")
+REPOSITORY = "https://github.com/scenario-lib/scenario-lib"
+_LEFT_OUT = shutil.ignore_patterns(".*", "*.egg-info", "__pycache__", "build", "dist", "_build", "libraries")
 
 
 @pytest.fixture(scope="module")
@@ -80,18 +86,27 @@ def test_the_command_and_the_licence_are_declared(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (info,) = {name.split("/")[0] for name in archive.namelist() if ".dist-info/" in name}
         entry_points = archive.read(f"{info}/entry_points.txt").decode()
-        metadata = archive.read(f"{info}/METADATA").decode()
+        described = archive.read(f"{info}/METADATA").decode()
         assert f"{info}/licenses/LICENSE" in archive.namelist()
     assert "scenario-lib = scenario_lib.pipelines.cli:main" in entry_points
-    assert "Name: scenario-lib\n" in metadata
-    assert "License-Expression: Apache-2.0\n" in metadata
+    assert "Name: scenario-lib\n" in described
+    assert "License-Expression: Apache-2.0\n" in described
+    assert "Author: The scenario-lib developers\n" in described
+    assert "Classifier: Development Status :: 3 - Alpha\n" in described
+    for name in ("Homepage", "Source", "Changelog", "Issues"):
+        assert f"Project-URL: {name}, {REPOSITORY}" in described
 
 
 def test_the_sdist_builds_the_same_wheel_and_has_what_a_reader_needs(built: Path) -> None:
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"README.md", "LICENSE", "pyproject.toml", "pipelines/cli.py", "data/recipes/ieee13.toml"} <= names
+    expected = {"README.md", "LICENSE", "pyproject.toml", "pipelines/cli.py", "data/recipes/ieee13.toml"}
+    expected |= {"ARCHITECTURE.md", "CHANGELOG.md", "constraints.txt", "scripts/test", "scripts/common.sh"}
+    for folder in ("tests", "docs", "benchmarks"):
+        own = {path for path in source_files(folder) if not path.startswith("_build")}
+        expected |= {f"{folder}/{path}" for path in own}
+    assert expected <= names
 
 
 def test_the_installed_package_finds_its_own_data(installed: Path) -> None:
@@ -120,3 +135,42 @@ def test_the_installed_command_draws_the_same_scenario(installed: Path, capsys: 
         main(["show", "7", "--system", "ieee123"])
     code = "import sys; from scenario_lib.pipelines.cli import main; main(sys.argv[1:])"
     assert run_installed(installed, code, "show", "7", "--system", "ieee123") == capsys.readouterr().out
+
+
+def test_links_of_the_readme_work_on_a_package_index() -> None:
+    links = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    own = [link.removeprefix(f"{REPOSITORY}/blob/main/") for link in links if link.startswith(REPOSITORY)]
+    assert len(own) > 10
+    assert [link for link in links if not link.startswith("https://")] == []
+    assert [path for path in own if not (ROOT / path).is_file()] == []
+
+
+def pinned() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pairs = (line.split("==") for line in lines if not line.startswith("#"))
+    return {canonicalize_name(name): version for name, version in pairs}
+
+
+def required(name: str, extras: frozenset[str], seen: dict[tuple[str, frozenset[str]], str]) -> None:
+    """Collect the installed versions of all that a distribution needs on this machine, directly or not."""
+    try:
+        distribution = metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return
+    seen[name, extras] = distribution.version
+    for text in distribution.requires or ():
+        needed = Requirement(text)
+        applies = needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in {"", *extras})
+        key = (canonicalize_name(needed.name), frozenset(needed.extras))
+        if applies and key not in seen:
+            required(*key, seen)
+
+
+def test_the_constraints_name_every_distribution_that_is_needed() -> None:
+    extras = frozenset({"plot", "dask", "train", "test", "docs", "dev"})
+    seen: dict[tuple[str, frozenset[str]], str] = {}
+    required("scenario-lib", extras, seen)
+    installed = {name: Version(version).public for (name, _), version in seen.items() if name != "scenario-lib"}
+    pins = pinned()
+    assert len(installed) > 50
+    assert {name: pins.get(name) for name in installed} == installed

@@ -43,7 +43,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class LibraryDiff:
-    """How a library differs from an earlier one.
+    """Differences between a library and an earlier one.
 
     Attributes:
         before, after: The two directories.

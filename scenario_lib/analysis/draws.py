@@ -94,7 +94,7 @@ def columns_of_records(records: Sequence[ScenarioRecord]) -> CandidateColumns:
 
 
 _MOST_CANDIDATES = 5000
-"""Of larger tables, this many candidates are drawn again, evenly spread."""
+"""From larger tables, this many candidates are drawn again, evenly spread."""
 
 _SMIRNOV_5_PERCENT = 1.358
 """Asymptotic 5 % point of the two-sample Kolmogorov-Smirnov statistic, times sqrt(n m / (n + m)); Smirnov (1948)."""

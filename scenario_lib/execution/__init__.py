@@ -1,0 +1,1 @@
+"""Many small tasks, none lost, in processes of this machine or on a cluster."""

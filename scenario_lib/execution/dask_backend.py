@@ -11,7 +11,7 @@ from joblib import Parallel
 from joblib._dask import DaskDistributedBackend
 
 from scenario_lib.errors import ClusterError
-from scenario_lib.execution.tasks import Pool, left_quietly
+from scenario_lib.execution.cluster import Pool, left_quietly
 
 _PATIENCE_S = 10
 """How long to wait for a scheduler, and for its first worker (s)."""

@@ -1,8 +1,6 @@
-"""How tasks are run, and where; nothing here may change what comes out.
+"""How tasks are run and where, what becomes of each, and the queue that they wait in.
 
-What becomes of a task: its result, or why there is none.
-
-The tasks of a run, read as workers become free, and which of them are under way.
+Nothing here may change what comes out of a task: its result, or why there is none.
 """
 
 import math
@@ -43,7 +41,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How tasks are run.
+    """Settings of a run of tasks.
 
     Attributes:
         jobs: Worker processes on this machine; a cluster has as many as it has.
@@ -81,7 +79,7 @@ ERROR, TIMEOUT, WORKER_DIED = "error", "timeout", "worker_died"
 
 @dataclass(frozen=True, slots=True)
 class TaskFailure:
-    """Why a task has no result.
+    """The reason why a task has no result.
 
     Attributes:
         code: "error", "timeout" or "worker_died".

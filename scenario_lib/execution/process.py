@@ -1,13 +1,7 @@
-"""End a worker whose parent is gone: killed, it could not end its workers itself, and they would wait for ever.
+"""Guards inside one process: it ends with its parent, a task ends at its deadline, locks survive a fork, signals wait.
 
-A limit on how long one task may take, kept inside the worker that runs it.
-
-Two lines of defence: an alarm that interrupts Python code with an exception, and, for a hang in native code that
-never returns to Python, a watchdog that ends the process. The parent sees that as a dead worker.
-
-A lock that a forked process finds free, whatever the threads of its parent were at.
-
-Signals that wait for the end of a block, as what runs in it does not survive an exception at any moment.
+A deadline has two lines of defence: an alarm that interrupts Python code with an exception, and, for a hang in native
+code that never returns to Python, a watchdog that ends the process. The parent sees that as a dead worker.
 """
 
 import faulthandler
@@ -27,7 +21,10 @@ _LOOK_EVERY_S = 1.0
 
 @functools.cache
 def end_with_parent(parent: int) -> None:
-    """Watch, from now on, the process that hands out tasks, and end this one when it is gone."""
+    """Watch, from now on, the process that hands out tasks, and end this one when it is gone.
+
+    A parent that was killed could not end its workers itself, and they would wait for ever.
+    """
     threading.Thread(target=_watch, args=(parent,), name="end with parent", daemon=True).start()
 
 

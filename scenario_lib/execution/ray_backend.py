@@ -12,7 +12,7 @@ from ray.exceptions import OutOfMemoryError, RayActorError, WorkerCrashedError
 from ray.util.joblib import register_ray
 
 from scenario_lib.errors import ClusterError
-from scenario_lib.execution.tasks import Pool
+from scenario_lib.execution.cluster import Pool
 
 _PATIENCE_S = 10
 """How long to wait for a cluster to answer (s)."""

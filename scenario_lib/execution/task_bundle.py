@@ -1,16 +1,10 @@
-"""What an installation consists of, as far as results depend on it: two with equal identities give equal bytes.
+"""All that tasks read, in one message to a cluster's workers, and what a worker does with it.
 
-What a run does with each task, in a form that can go to machines without our files.
-
-All that tasks read, in one message: the function, and the files that it names.
-
-Files that ship with an installed package are not sent but named, and read from the package over there. The digest of
-a parcel says what is in it, so it travels to each worker once, and tasks after that only name it.
-
-What runs on a cluster's workers: unpack the parcel once, then do each task in a process of its own.
-
-The process is that of a local run, so that time limits, deaths and threads are the same there: a candidate that
-crashes takes along that process, and never the cluster's worker.
+A bundle is the function and the files that it names; those that ship with an installed package are named only, and
+read from the package over there. Its digest says what is in it, so that it goes to each worker once and later tasks
+name it. A worker first compares its installation with the sender's: equal identities give equal bytes. It then runs
+each task in a process of its own, as a local run does: time limits, deaths and threads are the same there, and a task
+that crashes takes along that process, never the cluster's worker.
 """
 
 import functools
@@ -101,7 +95,7 @@ class SharedFile:
     """A file that tasks read.
 
     Attributes:
-        name: Where it lies in the folder that the parcel is unpacked to, with slashes.
+        name: Where it lies in the folder that the bundle is unpacked to, with slashes.
         sha256: Of its content.
         content: The bytes, or where they ship.
     """
@@ -187,7 +181,7 @@ def _content(file: SharedFile) -> bytes:
 _IDLE_S = 60.0
 """A cluster's workers live for weeks; their processes for our tasks need not."""
 
-_PARCELS_KEPT = 8
+_BUNDLES_KEPT = 8
 
 _BEFORE_CHILDREN = 1
 """A nanny's worker runs no `atexit` functions, and waits for its children; finalizers of this priority come before."""
@@ -195,11 +189,11 @@ _BEFORE_CHILDREN = 1
 
 @dataclass(frozen=True, slots=True)
 class TaskEnvelope:
-    """What goes to a worker with each task.
+    """The message that goes to a worker with each task.
 
     Attributes:
-        digest: Of the parcel.
-        content: The parcel; None if the worker should have it.
+        digest: Of the bundle.
+        content: The bundle; None if the worker should have it.
         expected: Identity of the installation where the run was started.
     """
 
@@ -211,7 +205,7 @@ class TaskEnvelope:
 
 @dataclass(frozen=True, slots=True)
 class BundleMissing:
-    """The worker has not got the parcel: the task has to be sent again, with it."""
+    """The worker has not got the bundle: the task has to be sent again, with it."""
 
     task: Any
 
@@ -230,19 +224,19 @@ class TaskRefused:
 Reply = TaskOutcome[Any, Any] | BundleMissing | TaskRefused
 
 
-def run_envelope(errand: TaskEnvelope, task: Any) -> Reply:
+def run_envelope(envelope: TaskEnvelope, task: Any) -> Reply:
     """One task, on whatever machine this is."""
-    refused = refusal(errand.expected)
+    refused = refusal(envelope.expected)
     if refused is not None:
         return refused
     try:
-        function = _function(errand)
+        function = _function(envelope)
         if function is None:
             return BundleMissing(task)
     except ClusterError as error:
         return TaskRefused(f"{platform.node()}: {error}")
     with _borrowed_worker() as worker:
-        return worker.run(function, task, errand.options)
+        return worker.run(function, task, envelope.options)
 
 
 def refusal(expected: Identity) -> TaskRefused | None:
@@ -256,20 +250,20 @@ _functions: dict[str, PortableTask[Any, Any]] = {}
 _unpacking = threading.Lock()
 
 
-def _function(errand: TaskEnvelope) -> PortableTask[Any, Any] | None:
-    """The errand's function, unpacked by the first task that brings it."""
+def _function(envelope: TaskEnvelope) -> PortableTask[Any, Any] | None:
+    """The envelope's function, unpacked by the first task that brings it."""
     with _unpacking:
-        if errand.digest not in _functions and errand.content is not None:
-            function = unpack(errand.content, _folder() / errand.digest)
+        if envelope.digest not in _functions and envelope.content is not None:
+            function = unpack(envelope.content, _folder() / envelope.digest)
             _prepare(function)
             _forget_oldest()
-            _functions[errand.digest] = function
-    return _functions.get(errand.digest)
+            _functions[envelope.digest] = function
+    return _functions.get(envelope.digest)
 
 
 def _forget_oldest() -> None:
-    """Of many runs' parcels keep the latest; a run that is not over after all sends its own again."""
-    while len(_functions) >= _PARCELS_KEPT:
+    """Keep the latest of many runs' bundles; a run that is not over after all sends its own again."""
+    while len(_functions) >= _BUNDLES_KEPT:
         oldest = next(iter(_functions))
         del _functions[oldest]
         shutil.rmtree(_folder() / oldest, ignore_errors=True)
@@ -288,8 +282,8 @@ def _call_prepare(function: PortableTask[Any, Any]) -> None:
 
 @functools.cache
 def _folder() -> Path:
-    """Where this process unpacks parcels, removed when it ends."""
-    folder = Path(tempfile.mkdtemp(prefix="scenario-lib-parcels-"))
+    """Where this process unpacks bundles, removed when it ends."""
+    folder = Path(tempfile.mkdtemp(prefix="scenario-lib-bundles-"))
     Finalize(None, shutil.rmtree, (folder, True), exitpriority=_BEFORE_CHILDREN)
     return folder
 

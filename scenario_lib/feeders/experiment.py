@@ -130,7 +130,7 @@ _OFO_BOUNDS = {
 }
 _MOST_SITES, _MOST_ELEMENTS = 100, 10_000
 _MOST_SERVERS = 40_000
-"""Of all sites: noise is drawn for each server and second, 29 kB a server, together about a gigabyte."""
+"""Limit over all sites: noise is drawn for each server and second, 29 kB a server, together about a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,7 @@ _SCENARIO_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
-    """What an evaluation found.
+    """Result of an evaluation.
 
     Attributes:
         controls: Their names, in the order asked for.

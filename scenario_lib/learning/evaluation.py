@@ -82,7 +82,7 @@ class PolicyTeam:
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Its name in tables."""
         return "+".join(policy.name for policy in self.policies)
 
     def controllers(self, datacenters: Mapping[str, Any], grid: Any) -> list[Controller]:
@@ -216,7 +216,7 @@ def _named(seeds: Sequence[int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationOptions:
-    """How a library is replayed.
+    """Settings of an evaluation.
 
     Attributes:
         policies: Directories of trained policies.

@@ -79,7 +79,7 @@ class TrainingLibrary:
 
 @dataclass(frozen=True, slots=True)
 class PolicyCard:
-    """What `policy.json` says.
+    """Contents of `policy.json`.
 
     Attributes:
         feeder: Name of the feeder.
@@ -191,7 +191,7 @@ def policy_folder(folder: Path) -> Path:
 
 
 def read_card(folder: Path) -> PolicyCard:
-    """What `policy.json` says.
+    """Contents of `policy.json`.
 
     Raises:
         PolicyError: It is missing, of another format version, or not what it should be.

@@ -214,7 +214,7 @@ class _Recorder(BaseCallback):  # type: ignore[misc]
 
     @property
     def mean_return(self) -> float | None:
-        """Of the last episodes; None before the first ended."""
+        """Mean over the last episodes; None before the first ended."""
         recent = [row.episode_return for row in self.episodes[-_RECENT_EPISODES:]]
         return float(np.mean(recent)) if recent else None
 

@@ -236,7 +236,7 @@ def require_same_run(checkpoint: TrainingCheckpoint, settings: TrainingSettings,
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """Where a run stands.
+    """Progress of a run.
 
     Attributes:
         steps: Environment steps done, those before a resume included.
@@ -254,7 +254,7 @@ ShowProgress = Callable[[TrainingProgress], None]
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """What a run did.
+    """Outcome of a run.
 
     Attributes:
         policy: Directory of the policy.

@@ -1,0 +1,1 @@
+"""Libraries on disk: records, recipes and files, the loader, and what combines and cuts them."""

@@ -164,7 +164,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class MergeReport:
-    """What a merge did.
+    """Outcome of a merge.
 
     Attributes:
         recipes: Recipes of the merged library, with their records.
@@ -286,7 +286,7 @@ def _source(library: ScenarioLibrary, every: list[Entry], kept: list[Entry]) -> 
 
 @dataclass(frozen=True, slots=True)
 class ExportReport:
-    """What an export wrote."""
+    """Outcome of an export."""
 
     path: Path
     recipe: str

@@ -169,7 +169,7 @@ STORES = (CONTRACT, SHARDED)
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What a conversion did.
+    """Outcome of a conversion.
 
     Attributes:
         source_bytes, target_bytes: Sizes on disk, the build log apart.
@@ -186,7 +186,7 @@ class Conversion:
 
 
 def store_of(contents: LibraryContents) -> str:
-    """How a library is stored: "contract" or "sharded"."""
+    """The form that a library is stored in: "contract" or "sharded"."""
     return CONTRACT if contents.layout is None else SHARDED
 
 

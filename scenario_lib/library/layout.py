@@ -29,7 +29,7 @@ _LARGEST_SHARD = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class StoreLayout:
-    """What `store` says.
+    """The entry `store` of a sharded library's metadata.
 
     Attributes:
         records: Records in all.

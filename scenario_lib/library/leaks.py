@@ -153,7 +153,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class LeakReport:
-    """What two libraries have in common.
+    """Seeds and scenarios that two libraries have in common.
 
     Attributes:
         records: Of the first and of the second library.

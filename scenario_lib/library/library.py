@@ -89,7 +89,7 @@ class ScenarioLibrary:
 
     @property
     def recipes(self) -> dict[str, Recipe]:
-        """What the records were drawn from, by identifier."""
+        """The recipes that records were drawn from, by identifier."""
         return self._contents.recipes
 
     @property
@@ -128,7 +128,7 @@ class ScenarioLibrary:
         return f"ScenarioLibrary({str(self.path)!r}: {len(self)} scenarios on {systems}; {counts}{label})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The library as a table in a notebook."""
         kinds = Counter(record.kind for record in self)
         recovery = [record.recovery_frac for record in self]
         integrals = [record.baseline_integral for record in self]
@@ -196,7 +196,7 @@ class ScenarioLibrary:
         return self.scenarios[index]
 
     def recipe_of(self, record: ScenarioRecord | int) -> Recipe:
-        """What a record, given itself or by its index, was drawn from.
+        """The recipe that a record, given itself or by its index, was drawn from.
 
         Raises:
             UnknownNameError: The record is one of another library.

@@ -135,7 +135,7 @@ _OWN_KEYS = frozenset({"format_version", "recipes", "proofs", STORE})
 
 @dataclass(frozen=True, slots=True)
 class LibraryContents:
-    """What `metadata.json` says, parsed.
+    """Contents of `metadata.json`, parsed.
 
     Attributes:
         config: The contract's `config`, as found.
@@ -171,7 +171,7 @@ class LibraryContents:
         return TRACES if self.layout is None else self.layout.shard_of(record.index)
 
     def screening_of(self, recipe: str) -> dict[str, int | float]:
-        """The criteria that the candidates of one recipe were screened by; their hull, if by several."""
+        """The criteria that the candidates of one recipe were screened by; the range over all, if by several."""
         return loosest_thresholds(stratum for stratum in self.strata if stratum.recipe == recipe)
 
     @contextmanager

@@ -57,7 +57,7 @@ CONTRACT_FIELDS = tuple(field.name for field in fields(RecordFields))
 
 @dataclass(frozen=True, slots=True)
 class RecordDigests:
-    """What our libraries know of a record beyond the contract.
+    """Digests of a record and its recipe, which our libraries hold beyond the contract.
 
     Attributes:
         recipe: Identifier of the recipe that the record was drawn and screened with.
@@ -93,7 +93,7 @@ class ScenarioRecord(RecordFields):
 
     @property
     def kind(self) -> str:
-        """Which limit the baseline breaks: "under", "over" or "mixed"."""
+        """The limit that the baseline breaks: "under", "over" or "mixed"."""
         return violation_kind(self.bl_undervoltage_time_s, self.bl_overvoltage_time_s)
 
     @property
@@ -123,7 +123,7 @@ class ScenarioRecord(RecordFields):
         )
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The record as a table in a notebook."""
         facts = {
             "kind": self.kind,
             "integral violation": f"{self.baseline_integral:.3g} pu s, under OFO {self.ofo_integral:.3g} pu s",

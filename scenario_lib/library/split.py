@@ -1,4 +1,4 @@
-"""Deal groups of records to parts: proportionally within every stratum, the same whatever order they come in.
+"""Split groups of records into parts: proportionally within every stratum, the same whatever order they come in.
 
 Parts of a library by name, and how large each is to be: fractions that are kept exactly, or numbers of records.
 
@@ -50,7 +50,7 @@ def share_out(groups: Iterable[SplitGroup], shares: Mapping[str, Fraction], seed
     Args:
         groups: In any order.
         shares: Part to its share; they sum to 1.
-        seed: Another one deals otherwise.
+        seed: Decides which records go to which part.
     """
     dealt: dict[int, str] = {}
     total, counts = 0, dict.fromkeys(shares, 0)
@@ -91,7 +91,7 @@ LEFT_OUT = ""
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """How large each part is to be.
+    """Sizes of the parts.
 
     Attributes:
         sizes: By name: a fraction of the records, or a number of them.
@@ -188,7 +188,7 @@ def _plain(sizes: Mapping[str, Fraction]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class PartReport:
-    """What one part holds; `path` is None for what no part took."""
+    """Contents of one part; `path` is None for what no part took."""
 
     path: Path | None
     records: int

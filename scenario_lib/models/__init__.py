@@ -1,0 +1,1 @@
+"""LLM deployments: specs, published and measured figures, fits, power traces and the spec cache."""

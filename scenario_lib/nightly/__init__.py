@@ -1,0 +1,1 @@
+"""What runs every night: build, validate, compare, publish, and where nights lie."""

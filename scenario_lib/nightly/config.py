@@ -1,4 +1,4 @@
-"""What a nightly run is told: a TOML file."""
+"""Settings of a nightly run, read from a TOML file."""
 
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -44,7 +44,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class NightlyLimits:
-    """What keeps a night from being published; None asks nothing.
+    """Limits that a night must keep to be published; None sets no limit.
 
     Attributes:
         min_accepted: Fewest records.

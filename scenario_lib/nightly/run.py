@@ -29,7 +29,7 @@ from scenario_lib.validation.validate import ValidationReport, validate_library
 
 
 class NightOutcome(IntEnum):
-    """How a night ended; the values are the exit codes of `scenario-lib nightly`."""
+    """Ends of a night; the values are the exit codes of `scenario-lib nightly`."""
 
     PUBLISHED = 0
     BUILD_FAILED = 10
@@ -40,7 +40,7 @@ class NightOutcome(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class NightReport:
-    """What a night did.
+    """Outcome of a night.
 
     Attributes:
         night: The day that names it.

@@ -68,7 +68,7 @@ def plot_feeder(
 
 
 def worst_voltages(rollout: Rollout, limits: VoltageLimits | None = None) -> dict[str, float]:
-    """Of each bus, the voltage (pu) over all seconds and phases that is farthest from the middle of the band."""
+    """For each bus, the voltage (pu) over all seconds and phases that is farthest from the middle of the band."""
     band = limits or VoltageLimits()
     middle = (band.v_min_pu + band.v_max_pu) / 2
     lowest, highest = rollout.voltages_pu.min(axis=0), rollout.voltages_pu.max(axis=0)

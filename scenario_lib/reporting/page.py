@@ -19,7 +19,7 @@ from scenario_lib.errors import MissingDataError
 from scenario_lib.plotting.panels import png_bytes, svg_bytes
 
 DASH = "-"
-"""What stands where there is no figure."""
+"""Shown in place of a figure that is missing."""
 
 _UNBROKEN = "\u00a0"
 

@@ -1,0 +1,1 @@
+"""Settings, profiles and the draws that make a scenario of a seed."""

@@ -1,0 +1,1 @@
+"""Measure candidates, judge them by criteria, choose, and build a library of those accepted."""

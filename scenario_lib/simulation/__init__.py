@@ -1,0 +1,1 @@
+"""A scenario in, a rollout out, on one of two engines."""

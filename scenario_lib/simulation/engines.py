@@ -23,7 +23,7 @@ TOLERANCES = ("opendss", "accurate")
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What rollouts run on.
+    """The engine that rollouts run on.
 
     Attributes:
         name: "compiled" or "reference".
@@ -44,7 +44,7 @@ class Engine:
 
     @property
     def label(self) -> str:
-        """How libraries name it: "reference", "compiled", or "compiled/accurate"."""
+        """The name that libraries give it: "reference", "compiled", or "compiled/accurate"."""
         return self.name if self.tolerance == "opendss" else f"{self.name}/{self.tolerance}"
 
 

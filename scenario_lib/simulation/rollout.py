@@ -40,7 +40,7 @@ from scenario_lib.simulation.opendss.grid import ScenarioGrid
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rollout:
-    """What one rollout did; T seconds, N bus-phases, S sites, M deployed models.
+    """One simulated rollout; T seconds, N bus-phases, S sites, M deployed models.
 
     Attributes:
         policy: Who set batch sizes.
@@ -70,7 +70,7 @@ class Rollout:
         return f"Rollout(policy {self.policy}: {seconds} s of {n_bus_phases} bus-phases, sites {sites})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The rollout as a table in a notebook."""
         seconds, n_bus_phases = self.voltages_pu.shape
         facts = {
             "seconds": seconds,

@@ -1,4 +1,4 @@
-"""What a validation finds, how bad it is, and what may have caused it."""
+"""Findings of a validation, with their grades and possible causes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class RecordVerdict:
-    """What became of one record.
+    """Verdict on one record.
 
     Attributes:
         recipe: Identifier of its recipe; empty in a library without digests.

@@ -151,7 +151,7 @@ NO_LIMITS = FlipLimits()
 
 @dataclass(frozen=True, slots=True)
 class EngineFinding(Finding):
-    """What the comparison of one record found.
+    """Result of comparing one record.
 
     Attributes:
         seconds_apart: Seconds with different decisions.
@@ -267,7 +267,7 @@ _FIGURE_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """How rollouts are replayed.
+    """Settings of a replay.
 
     Attributes:
         records: How many records, spread over the library; 0 for none, None for all.
@@ -295,7 +295,7 @@ class ReplayOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Replay:
-    """What every worker needs."""
+    """Data that every worker needs."""
 
     library: ScenarioLibrary
     experiments: dict[str, Experiment]

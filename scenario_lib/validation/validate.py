@@ -26,7 +26,7 @@ __all__ = ["Cause", "Finding", "Grade", "RecordVerdict", "ReplayOptions", "Valid
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ValidationReport:
-    """What a validation found.
+    """Findings of a validation.
 
     Attributes:
         records: Records in the library.
@@ -52,7 +52,7 @@ class ValidationReport:
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """What may have caused the findings that are more than notes."""
+        """Possible causes of the findings that are more than notes."""
         return all_causes(finding for finding in self.findings if finding.grade is not Grade.HELD)
 
 

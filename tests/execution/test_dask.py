@@ -15,7 +15,7 @@ from portable_tasks import CannotPrepare, KillsItsHost, Plain, Reading
 from worker_processes import is_running, workers_of
 
 from scenario_lib.errors import ClusterError, MissingExtraError
-from scenario_lib.execution import tasks as cluster
+from scenario_lib.execution import cluster
 from scenario_lib.execution.options import DIED_TWICE, Cluster, RunOptions, TaskOutcome
 from scenario_lib.execution.tasks import run_tasks
 
@@ -68,7 +68,7 @@ def test_files_go_to_each_worker_once_and_are_read_there(on_dask: RunOptions, tm
     folders = {(folder, worker) for _, _, folder, worker in results}
     assert len(folders) == len({worker for _, worker in folders}) == N_WORKERS, "one folder a worker"
     assert str(tmp_path) not in {folder for folder, _ in folders}
-    with_content = [task for errand, task in sent if errand.content is not None]
+    with_content = [task for envelope, task in sent if envelope.content is not None]
     assert N_WORKERS <= len(with_content) <= 2 * N_WORKERS, "tasks 2 to 11 brought no files"
 
 

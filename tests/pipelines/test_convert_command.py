@@ -22,6 +22,14 @@ def test_there_and_back(run, built_library: Path, tmp_path: Path) -> None:
     assert shown == expected
 
 
+def test_the_contract_has_two_names(run, built_library: Path, tmp_path: Path) -> None:
+    run("convert", built_library, "--to", "sharded", "--out", tmp_path / "sharded")
+    for name in ("openg2g", "contract"):
+        assert run("convert", tmp_path / "sharded", "--to", name, "--out", tmp_path / name).exit_code == 0
+        assert all((tmp_path / name / path.name).read_bytes() == path.read_bytes() for path in built_library.iterdir())
+    assert "--to [openg2g|sharded]" in run("convert", "--help").output
+
+
 def test_refusals_are_one_line(run, built_library: Path, tmp_path: Path) -> None:
     for source, store, code in (
         (built_library, "contract", 2),

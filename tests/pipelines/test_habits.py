@@ -4,12 +4,15 @@ import json
 import logging
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
+import click
 import pytest
 from scenario_lib.pipelines import cli, console
 
@@ -182,3 +185,44 @@ def test_nothing_is_coloured_even_on_a_terminal(arguments: list[str]) -> None:
     process.wait()
     assert len(shown) > 40
     assert b"\x1b[" not in shown
+
+
+def _helps(group: click.Group, *names: str) -> Iterator[tuple[str, str]]:
+    """Every command below a group with its help, and the group's own."""
+    yield " ".join(names), group.help or ""
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        if isinstance(command, click.Group):
+            yield from _helps(command, *names, name)
+        else:
+            yield " ".join((*names, name)), command.help or ""
+
+
+HELPS = dict(_helps(cli.group))
+
+
+@pytest.mark.parametrize("name", HELPS)
+def test_help_has_exit_codes_and_an_example_of_that_command(name: str) -> None:
+    assert "Exit codes: 0 " in HELPS[name]
+    assert f"scenario-lib {name}".strip() in re.search(r"Examples?:.*", HELPS[name], re.DOTALL).group()
+
+
+def _options_without_a_subject() -> list[str]:
+    return [
+        f"{name} {option.opts[0]}: {option.help}"
+        for name in HELPS
+        for option in _command(name).params
+        if isinstance(option, click.Option) and option.help is not None
+        if re.match(r"(Of|Or|As|Another|With|The same)\b", option.help) and not option.help.startswith("With --run: ")
+    ]
+
+
+def _command(name: str) -> click.Command:
+    command: click.Command = cli.group
+    for part in name.split():
+        command = command.get_command(click.Context(command), part)
+    return command
+
+
+def test_help_of_options_is_no_fragment() -> None:
+    assert _options_without_a_subject() == []

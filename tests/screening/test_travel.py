@@ -41,10 +41,10 @@ def own(tmp_path: Path, village_file: Path) -> Path:
 
 def test_figures_are_the_same_where_the_files_were_unpacked(own: Path, tmp_path: Path) -> None:
     here = measuring(own / "village" / "experiment.toml", own / "specs")
-    parcel = pack(here)
+    bundle = pack(here)
     expected = here(7)
     own.rename(tmp_path / "gone")
-    there = unpack(parcel.content, tmp_path / "there")
+    there = unpack(bundle.content, tmp_path / "there")
     assert isinstance(there, PortableTask)
     there.prepare()
     found = there(7)

@@ -1,0 +1,1 @@
+"""The compiled engine, which emulates OpenDSS step for step in machine code."""

@@ -264,7 +264,7 @@ def compile_scenario(
         circuit = circuit_of(scenario, experiment)
         tables = build_tables(scenario, experiment, assets, n_seconds)
     plant = DatacenterArrays(**{name: getattr(tables, name) for name in DatacenterArrays._fields})
-    feeding = _feeding(scenario, experiment, circuit, n_seconds)
+    feeding = _load_arrays(scenario, experiment, circuit, n_seconds)
     return CompiledScenario(scenario, experiment, assets, circuit, tables, plant, feeding)
 
 
@@ -312,7 +312,7 @@ def _circuit_key(scenario: Scenario, experiment: Experiment) -> object:
     )
 
 
-def _feeding(scenario: Scenario, experiment: Experiment, circuit: Circuit, n_seconds: int) -> LoadArrays:
+def _load_arrays(scenario: Scenario, experiment: Experiment, circuit: Circuit, n_seconds: int) -> LoadArrays:
     times_s = np.arange(n_seconds, dtype=float)
     elements = [*scenario.pv_systems, *scenario.tvl]
     signs = [-1.0] * len(scenario.pv_systems) + [1.0] * len(scenario.tvl)

@@ -121,7 +121,7 @@ class ControlPolicy(Protocol):
 
 
 Policy = str | ControlPolicy
-"""Who sets batch sizes: one of `POLICIES` by name, or an object that makes its own controllers."""
+"""The controller of batch sizes: one of `POLICIES` by name, or an object that makes its own controllers."""
 
 
 def _ofo(

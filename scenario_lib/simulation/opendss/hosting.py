@@ -54,7 +54,7 @@ class BaseCase:
 
 
 def base_case_of(experiment: Experiment) -> BaseCase:
-    """As the experiment's rollouts start."""
+    """The state in which the experiment's rollouts start."""
     feeder = experiment.feeder
     return BaseCase(
         Path(feeder.circuit),
@@ -246,7 +246,7 @@ _MOST_KW = 2**17
 
 @dataclass(frozen=True, slots=True)
 class Hosting:
-    """What one three-phase bus can host.
+    """The datacenter power that one three-phase bus can host.
 
     Attributes:
         bus_kv: Voltage base line to line (kV).

@@ -1,4 +1,4 @@
-"""What goes into a parcel, and what comes out of it elsewhere."""
+"""What goes into a bundle, and what comes out of it elsewhere."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 from portable_tasks import SHIPPED, Altered, Plain, Reading
 
 from scenario_lib.errors import ClusterError, InvalidSettingError
-from scenario_lib.execution import task_bundle as errand
+from scenario_lib.execution import task_bundle
 from scenario_lib.execution.options import Cluster, RunOptions
 from scenario_lib.execution.task_bundle import (
     BundleMissing,
@@ -26,9 +26,9 @@ from scenario_lib.execution.task_bundle import (
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_worker_is_left() -> Iterator[None]:
-    """Here errands run in the process of the tests, which is to have no workers of its own after these."""
+    """Here tasks run in the process of the tests, which is to have no workers of its own after these."""
     yield
-    errand.end_workers()
+    task_bundle.end_workers()
 
 
 @pytest.fixture
@@ -40,13 +40,13 @@ def reading(tmp_path: Path) -> Reading:
 
 
 def test_a_file_is_read_where_it_was_unpacked(reading: Reading, tmp_path: Path) -> None:
-    parcel = pack(reading)
+    bundle = pack(reading)
     reading.path.unlink()
-    moved = unpack(parcel.content, tmp_path / "elsewhere")
+    moved = unpack(bundle.content, tmp_path / "elsewhere")
     assert moved(1)[:3] == (1, "a user's own file", str(tmp_path / "elsewhere" / "read"))
 
 
-def test_equal_parcels_have_equal_digests_and_others_have_not(reading: Reading) -> None:
+def test_equal_bundles_have_equal_digests_and_others_have_not(reading: Reading) -> None:
     first = pack(reading)
     assert pack(reading) == first
     reading.path.write_text("edited")
@@ -75,14 +75,14 @@ def test_a_function_that_is_not_installed_over_there_is_refused(tmp_path: Path, 
         unpack(content, tmp_path)
 
 
-def errand_for(function: Plain, **changes: object) -> TaskEnvelope:
-    parcel = pack(function)
-    whole = TaskEnvelope(parcel.digest, parcel.content, identity(function.distributions()), RunOptions())
+def envelope_for(function: Plain, **changes: object) -> TaskEnvelope:
+    bundle = pack(function)
+    whole = TaskEnvelope(bundle.digest, bundle.content, identity(function.distributions()), RunOptions())
     return dataclasses.replace(whole, **changes)
 
 
-def test_a_worker_asks_for_the_parcel_once(reading: Reading) -> None:
-    complete = errand_for(reading)
+def test_a_worker_asks_for_the_bundle_once(reading: Reading) -> None:
+    complete = envelope_for(reading)
     empty = dataclasses.replace(complete, content=None)
     assert run_envelope(empty, 1) == BundleMissing(1)
     first = run_envelope(complete, 1)
@@ -93,19 +93,19 @@ def test_a_worker_asks_for_the_parcel_once(reading: Reading) -> None:
     assert second.result[2] == first.result[2], "unpacked once"
 
 
-def test_a_worker_keeps_the_latest_parcels_only(reading: Reading, monkeypatch) -> None:
-    monkeypatch.setattr(errand, "_PARCELS_KEPT", 1)
-    first = errand_for(reading)
+def test_a_worker_keeps_the_latest_bundles_only(reading: Reading, monkeypatch) -> None:
+    monkeypatch.setattr(task_bundle, "_BUNDLES_KEPT", 1)
+    first = envelope_for(reading)
     folder = Path(run_envelope(first, 1).result[2])
     assert folder.is_dir()
     reading.path.write_text("edited")
-    assert run_envelope(errand_for(reading), 2).result[1] == "edited"
+    assert run_envelope(envelope_for(reading), 2).result[1] == "edited"
     assert not folder.exists()
     assert run_envelope(dataclasses.replace(first, content=None), 3) == BundleMissing(3)
 
 
 def test_other_versions_are_refused_by_name() -> None:
-    ours = errand_for(Plain(len))
+    ours = envelope_for(Plain(len))
     other = {**ours.expected, "numpy": "1.0"}
     reply = run_envelope(dataclasses.replace(ours, expected=other), 1)
     assert isinstance(reply, TaskRefused)
@@ -113,7 +113,7 @@ def test_other_versions_are_refused_by_name() -> None:
 
 
 def test_a_worker_that_cannot_prepare_says_why() -> None:
-    reply = run_envelope(errand_for(portable_tasks.CannotPrepare(len)), 1)
+    reply = run_envelope(envelope_for(portable_tasks.CannotPrepare(len)), 1)
     assert isinstance(reply, TaskRefused)
     assert reply.reason.endswith("cannot prepare for the tasks: FileNotFoundError: no compiler")
 

@@ -1,0 +1,90 @@
+"""Options that several commands share: where a library goes, what rollouts run on, and on which machines.
+
+They stand apart from `console`, because naming engines loads a simulator, which help does not need.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from scenario_lib.errors import InvalidSettingError
+from scenario_lib.execution.options import CLUSTERS, Cluster
+from scenario_lib.simulation.engines import COMPILED, ENGINES, TOLERANCES
+
+
+def available_cores() -> int:
+    """Cores that this process may use, which a container or a batch system may limit."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=available_cores,
+    show_default="all cores",
+    help="Number of worker processes; a cluster has its own.",
+)
+timeout_option = click.option(
+    "--timeout", "timeout_s", type=float, default=None, help="Longest time for one candidate (s)."
+)
+specs_dir_option = click.option(
+    "--specs-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Spec cache in openg2g's layout, such as measured traces.  [default: the shipped synthetic traces]",
+)
+out_option = click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the library.")
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what is there, if it is a library.")
+
+_LOCAL = "local"
+
+
+def cluster_options(command: Any) -> Any:
+    """`--backend` and `--scheduler`, as a decorator."""
+    backend = click.option(
+        "--backend",
+        type=click.Choice((_LOCAL, *CLUSTERS)),
+        default=_LOCAL,
+        show_default=True,
+        help="Where the workers run: on this machine, or on a cluster.",
+    )
+    scheduler = click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Address of the cluster's scheduler.  [default with ray: a cluster on this machine]",
+    )
+    return backend(scheduler(command))
+
+
+def cluster_of(backend: str, scheduler: str | None) -> Cluster | None:
+    """The cluster that the options name; None for this machine.
+
+    Raises:
+        InvalidSettingError: An address without a cluster, or Dask without an address.
+    """
+    if backend != _LOCAL:
+        return Cluster(backend, scheduler)
+    if scheduler is not None:
+        raise InvalidSettingError(f"--scheduler is {scheduler!r}; expected together with --backend dask or ray")
+    return None
+
+
+def engine_options(command: Any) -> Any:
+    """`--engine` and `--tolerance`, as a decorator."""
+    engine = click.option(
+        "--engine",
+        type=click.Choice(ENGINES),
+        default=COMPILED,
+        show_default=True,
+        help="Engine that the rollouts run on.",
+    )
+    tolerance = click.option(
+        "--tolerance",
+        type=click.Choice(TOLERANCES),
+        default="opendss",
+        show_default=True,
+        help="Where the compiled engine stops its power flow: as OpenDSS does, or converged.",
+    )
+    return engine(tolerance(command))
