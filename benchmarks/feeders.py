@@ -89,12 +89,9 @@ def _add_loads() -> list[str]:
     """Three loads of 0 kW at the last bus that can have them, in delta: not every feeder has a return for a wye."""
     buses = [str(name) for name in dss.Circuit.AllBusNames()]
     bus = [bus for bus in buses if phases_of(bus) == PHASES and base_kv(bus) >= _LEAST_KV][-1]
-    kv = base_kv(bus) / 3**0.5
     for phase in PHASES:
-        load = (
-            f"New Load.bench_{phase} bus1={bus}.{phase} phases=1 kV={kv} kW=0 kvar=0 model=1 vminpu=0.85 status=fixed"
-        )
-        dss.Text.Command(load)
+        where = f"bus1={bus}.{phase}.{phase % 3 + 1} phases=1 conn=delta kV={base_kv(bus)}"
+        dss.Text.Command(f"New Load.bench_{phase} {where} kW=0 kvar=0 model=1 vminpu=0.85 status=fixed")
     return [f"bench_{phase}" for phase in PHASES]
 
 
