@@ -1,12 +1,14 @@
 """`scenario-lib feeder`: what a circuit of one's own is, and what it can host."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
+from scenario_lib._values import few
 from scenario_lib.simulation.opendss.check import FeederReport, check_own_feeder
+from scenario_lib.simulation.opendss.hosting import VoltageExtreme
 
 from .console import aligned, echo_facts, json_option
 
@@ -61,6 +63,7 @@ def check(file: Path, gpu_watts: float, buses: tuple[str, ...], as_json: bool) -
 def _lines(report: FeederReport) -> Iterator[str]:
     yield str(report.path)
     yield from _found(report)
+    yield from _doubts(report)
     yield from _engine(report)
     for demand in report.sites:
         capacity = demand.hosting_kw_per_phase
@@ -92,11 +95,39 @@ def _found(report: FeederReport) -> Iterator[str]:
     origin = ", as their controls settled; keep them as [feeder.initial_taps_pu]" if report.settled_taps else ""
     yield f"regulators          {taps}{origin}" if taps else "regulators          none"
     low, high = found.lowest, found.highest
-    inside = report.limits_pu[0] <= low.voltage_pu and high.voltage_pu <= report.limits_pu[1]
+    inside = not found.outside
+    yield (
+        f"source              {found.source_pu:g} pu at {found.frequency_hz:g} Hz, loads times "
+        f"{found.load_multiplier:g}; at most {found.max_iterations} iterations to {found.tolerance_pu:g} pu"
+    )
     yield (
         f"without datacenter  {low.voltage_pu:.4f} pu at {low.node} to {high.voltage_pu:.4f} pu at {high.node}; "
         f"{'inside' if inside else 'OUTSIDE'} the limits {report.limits_pu[0]:g} to {report.limits_pu[1]:g}"
     )
+
+
+def _doubts(report: FeederReport) -> Iterator[str]:
+    """What of the base case makes its figures doubtful, and what to do about it."""
+    found = report.found
+    if found.dead:
+        yield (
+            f"without voltage     {few(found.dead)}: neutrals, or behind open switches; not counted here, but in every "
+            f"rollout: put their buses into exclude_buses"
+        )
+    if found.implausible:
+        yield (
+            f"implausible         {_named(found.implausible)}: correct Set VoltageBases, or put their buses into "
+            f"exclude_buses"
+        )
+    if found.outside:
+        yield (
+            f"outside the limits  {len(found.outside)} bus-phases before any datacenter: {_named(found.outside)}; "
+            f"correct source, taps or limits, or put their buses into exclude_buses"
+        )
+
+
+def _named(nodes: Sequence[VoltageExtreme]) -> str:
+    return few(f"{node.node} ({node.voltage_pu:.4f} pu)" for node in nodes)
 
 
 def _engine(report: FeederReport) -> Iterator[str]:

@@ -68,7 +68,7 @@ class Feeder:
     Attributes:
         name: Name in messages and libraries.
         circuit: Text of the OpenDSS circuit file's path, absolute.
-        source_pu: Source voltage (pu); wins over the circuit file.
+        source_pu: Source voltage (pu); wins over the circuit file, whose own holds if it is None.
         initial_taps_pu: Regulator control name to tap ratio (pu).
         exclude_buses: Buses that no measure counts.
         zones: Zone name to its buses, in alphabetical order of the names whatever order they are given in, because
@@ -79,7 +79,7 @@ class Feeder:
 
     name: str
     circuit: str
-    source_pu: float = 1.0
+    source_pu: float | None = None
     initial_taps_pu: dict[str, float] = field(default_factory=dict)
     exclude_buses: tuple[str, ...] = ()
     zones: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -140,7 +140,7 @@ def test_the_least_file(edited_village: Edit) -> None:
     )
     experiment = load_experiment(path)
     assert (experiment.pv_systems, experiment.loads, experiment.overlay) == ((), (), None)
-    assert (experiment.feeder.source_pu, experiment.feeder.initial_taps_pu, experiment.feeder.zones) == (1.0, {}, {})
+    assert (experiment.feeder.source_pu, experiment.feeder.initial_taps_pu, experiment.feeder.zones) == (None, {}, {})
     assert experiment.limits == VoltageLimits(0.95, 1.05)
     assert experiment.sites[0].connection_type == "wye"
     (site,) = experiment.sites

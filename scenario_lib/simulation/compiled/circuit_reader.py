@@ -1,27 +1,37 @@
-"""Read the active OpenDSS circuit into arrays, in OpenDSS's own node order.
+"""Read the active OpenDSS circuit into arrays, in OpenDSS's own node order, and name what cannot be read.
 
-What of a circuit the compiled engine does not model, found by name before anything is computed.
+What stands still in an hour is in the admittance matrix. Loads, generators and PV systems that draw or give another
+current than their admittance does become parts between two nodes, see `LoadPart`.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from openg2g.grid.opendss import dss
 
 from scenario_lib._arrays import Complexes, Floats
 from scenario_lib.errors import NotModelledError
-from scenario_lib.simulation.compiled.power_flow import CONSTANT_IMPEDANCE, KNOWN_MODELS
+from scenario_lib.simulation.compiled.power_flow import (
+    CONSTANT_CURRENT,
+    CONSTANT_IMPEDANCE,
+    CONSTANT_POWER,
+    KNOWN_MODELS,
+    VOLTAGE_EXPONENTS,
+    StopRule,
+)
 
 _SYMMETRIC = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class LoadPart:
-    """One phase of one load: between two nodes, as positions in the node order, or None for ground.
+    """One phase of a load, generator or PV system: between two nodes, as places in the node order, or None for ground.
 
     Attributes:
-        power_va: Nominal power of this phase (VA).
+        name: Of a load, its name; of others with their class, such as "Generator.diesel".
+        power_va: Nominal power drawn by this phase (VA), negative where it generates.
         base_v: Nominal voltage across it (V).
         low_pu, min_pu, max_pu: Where the model changes, as parts of `base_v`.
     """
@@ -48,7 +58,8 @@ class RawCircuit:
         admittance: Y, all loads included (S), dense, shape (n, n).
         source_a: Current injected by the sources (A), shape (n,).
         base_v: Voltage base of each node (V), shape (n,).
-        parts: Parts of all loads that draw another current than their admittance does.
+        parts: Parts of all elements that draw another current than their admittance does.
+        stop: As the circuit's solution options have it.
     """
 
     nodes: tuple[str, ...]
@@ -56,6 +67,7 @@ class RawCircuit:
     source_a: Complexes
     base_v: Floats
     parts: tuple[LoadPart, ...]
+    stop: StopRule
 
 
 def read_circuit() -> RawCircuit:
@@ -68,6 +80,7 @@ def read_circuit() -> RawCircuit:
         source_a=_source_currents(),
         base_v=np.array([_base_v(name) for name in nodes]),
         parts=tuple(part for part in _parts(place) if part.model != CONSTANT_IMPEDANCE),
+        stop=StopRule(dss.Solution.Convergence(), dss.Solution.MaxIterations(), dss.Solution.MinIterations()),
     )
 
 
@@ -107,84 +120,202 @@ def _base_v(node: str) -> float:
 
 
 def _parts(place: dict[str, int]) -> Iterator[LoadPart]:
-    for load in dss.Loads:
-        name, phases, delta = str(load.Name()), int(load.Phases()), bool(load.IsDelta())
-        bus = str(dss.CktElement.BusNames()[0]).partition(".")[0].lower()
-        terminals = [place[f"{bus}.{node}"] if node else None for node in dss.CktElement.NodeOrder()]
-        base_kv = load.kV() / 3**0.5 if phases > 1 and not delta else load.kV()
-        dss.Text.Command(f"? Load.{name}.vlowpu")
-        for phase in range(phases):
-            yield LoadPart(
-                name=name,
-                node=terminals[phase],
-                return_node=terminals[(phase + 1) % len(terminals)] if delta else None,
-                model=int(load.Model()),
-                power_va=complex(load.kW(), load.kvar()) * 1000.0 / phases,
-                base_v=float(base_kv) * 1000.0,
-                low_pu=float(dss.Text.Result()),
-                min_pu=float(load.Vminpu()),
-                max_pu=float(load.Vmaxpu()),
-                watt_exponent=float(load.CVRwatts()),
-                var_exponent=float(load.CVRvars()),
-            )
+    for _ in dss.Loads:
+        yield from _in_kernel_models(_on_phases(_load(), dss.Loads.Phases(), dss.Loads.IsDelta(), place))
+    for _ in dss.Generators:
+        yield from _on_phases(_generator(), dss.Generators.Phases(), dss.Generators.IsDelta(), place)
+    for _ in dss.PVsystems:
+        yield from _on_phases(_pv_system(), int(_property("phases")), _property("conn") == "delta", place)
 
+
+def _property(name: str) -> str:
+    """A property of the active element, lower case."""
+    dss.Text.Command(f"? {dss.CktElement.Name()}.{name}")
+    return str(dss.Text.Result()).lower()
+
+
+def _load() -> LoadPart:
+    """The active load as a whole; OpenDSS multiplies the power of all that are not fixed."""
+    load = dss.Loads
+    multiplier = 1.0 if load.Status() == _FIXED else dss.Solution.LoadMult()
+    return LoadPart(
+        name=str(load.Name()),
+        node=None,
+        return_node=None,
+        model=int(load.Model()),
+        power_va=complex(load.kW(), load.kvar()) * 1000.0 * multiplier,
+        base_v=float(load.kV()) * 1000.0,
+        low_pu=float(_property("vlowpu")),
+        min_pu=float(load.Vminpu()),
+        max_pu=float(load.Vmaxpu()),
+        watt_exponent=float(load.CVRwatts()),
+        var_exponent=float(load.CVRvars()),
+    )
+
+
+def _generator() -> LoadPart:
+    power_va = complex(dss.Generators.kW(), dss.Generators.kvar()) * 1000.0
+    return _source(power_va, int(dss.Generators.Model()))
+
+
+def _pv_system() -> LoadPart:
+    return _source(complex(dss.PVsystems.kW(), dss.PVsystems.kvar()) * 1000.0, int(_property("model")))
+
+
+def _source(power_va: complex, model: int) -> LoadPart:
+    """The active generator or PV system as a whole: out of its band an impedance at once, which `low_pu` 0 says."""
+    return LoadPart(
+        name=str(dss.CktElement.Name()),
+        node=None,
+        return_node=None,
+        model=model,
+        power_va=-power_va,
+        base_v=float(_property("kv")) * 1000.0,
+        low_pu=0.0,
+        min_pu=float(_property("vminpu")),
+        max_pu=float(_property("vmaxpu")),
+        watt_exponent=0.0,
+        var_exponent=0.0,
+    )
+
+
+def _on_phases(whole: LoadPart, phases: int, delta: bool, place: dict[str, int]) -> Iterator[LoadPart]:
+    """The active element, one part a phase: in delta from each node to the next, else to its neutral."""
+    bus = str(dss.CktElement.BusNames()[0]).partition(".")[0].lower()
+    terminals = [place[f"{bus}.{node}"] if node else None for node in dss.CktElement.NodeOrder()]
+    base_v = whole.base_v / 3**0.5 if phases > 1 and not delta else whole.base_v
+    for phase in range(phases):
+        back = terminals[(phase + 1) % len(terminals)] if delta else terminals[-1]
+        yield replace(whole, node=terminals[phase], return_node=back, power_va=whole.power_va / phases, base_v=base_v)
+
+
+def _in_kernel_models(parts: Iterator[LoadPart]) -> Iterator[LoadPart]:
+    """Parts of the active load whose model is a special case of others, as these."""
+    for part in parts:
+        if part.model == _MOTOR:
+            yield replace(part, model=VOLTAGE_EXPONENTS, watt_exponent=0.0, var_exponent=2.0)
+        elif part.model == _ZIP:
+            yield from _zip_parts(part, dss.Loads.ZipV())
+        else:
+            yield part
+
+
+def _zip_parts(part: LoadPart, shares: Sequence[float]) -> Iterator[LoadPart]:
+    """Constant impedance, current and power side by side, each with the band of its own model."""
+    models = (CONSTANT_IMPEDANCE, CONSTANT_CURRENT, CONSTANT_POWER)
+    for watts, variable, model in zip(shares[0:3], shares[3:6], models, strict=True):
+        yield replace(part, model=model, power_va=complex(part.power_va.real * watts, part.power_va.imag * variable))
+
+
+_MOTOR, _ZIP = 3, 8
+"""OpenDSS's load models of constant watts with quadratic vars, and of shares of impedance, current and power."""
+_FIXED = 1
 
 # Elements whose whole effect is in Y or in constant source currents, or that do nothing while controls are off.
-_IN_ADMITTANCE = ("vsource", "line", "transformer", "capacitor", "reactor")
-_IDLE = ("regcontrol", "capcontrol", "energymeter", "monitor")
-_MODELLED_CLASSES = frozenset(("load", *_IN_ADMITTANCE, *_IDLE))
+_IN_ADMITTANCE = ("vsource", "isource", "line", "transformer", "autotrans", "capacitor", "reactor")
+_IDLE = ("regcontrol", "capcontrol", "swtcontrol", "fuse", "relay", "recloser", "energymeter", "monitor", "sensor")
+_MODELLED_CLASSES = frozenset(("load", "generator", "pvsystem", *_IN_ADMITTANCE, *_IDLE))
 _CONTROLS_OFF = -1
 # Solution options as OpenDSS writes them; all are its defaults.
-_OPTIONS = {"Algorithm": "Normal", "Tolerance": "0.0001", "MaxIterations": "15", "MinIterations": "2"}
+_OPTIONS = {"Algorithm": "Normal", "LoadModel": "PowerFlow", "LoadShapeClass": "None", "Year": "0", "GenMult": "1"}
+_SHARES_TOLERANCE = 1e-9
+_THREE = 3
 
 
 def refuse_what_is_not_modelled() -> None:
     """Look at the active circuit.
 
     Raises:
-        NotModelledError: Naming the first thing found.
+        NotModelledError: Naming what was found.
     """
-    for found in _findings():
-        raise NotModelledError(found)
+    found = what_is_not_modelled()
+    if found:
+        raise NotModelledError("; ".join(found))
 
 
 def what_is_not_modelled() -> tuple[str, ...]:
-    """Everything in the active circuit that this engine does not model, by name."""
-    return tuple(_findings())
+    """Everything in the active circuit that this engine does not model: each kind once, with an example and a count."""
+    counts: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    for kind, example in _findings():
+        counts[kind] += 1
+        examples.setdefault(kind, example)
+    return tuple(_counted(kind, examples[kind], count) for kind, count in counts.items())
 
 
-def _findings() -> Iterator[str]:
+def _counted(kind: str, example: str, count: int) -> str:
+    also = f" and {count - 1} more" if count > 1 else ""
+    return f"{kind} ({example}{also})" if example else kind
+
+
+def _findings() -> Iterator[tuple[str, str]]:
+    """What is not modelled, as its kind and which element it is."""
     for name in dss.Circuit.AllElementNames():
-        if str(name).partition(".")[0].lower() not in _MODELLED_CLASSES:
-            yield f"the element {name}"
+        kind = str(name).partition(".")[0].lower()
+        if kind not in _MODELLED_CLASSES:
+            dss.Circuit.SetActiveElement(name)
+            if dss.CktElement.Enabled() and not (kind == "storage" and _rests()):
+                yield f"elements of class {kind}", str(name)
     if dss.Solution.ControlMode() != _CONTROLS_OFF:
-        yield "control loops inside a power flow (OpenDSS's ControlMode is not Off)"
-    if dss.Solution.LoadMult() != 1.0:
-        yield f"a load multiplier (LoadMult is {dss.Solution.LoadMult()})"
+        yield "control loops inside a power flow (OpenDSS's ControlMode is not Off)", ""
     for option, modelled in _OPTIONS.items():
         dss.Text.Command(f"Get {option}")
         if str(dss.Text.Result()) != modelled:
-            yield f"the solution option {option} {dss.Text.Result()} (it models {modelled})"
+            yield f"the solution option {option} {dss.Text.Result()} (it models {modelled})", ""
     for load in dss.Loads:
-        yield from _load_findings(str(load.Name()))
+        yield from ((kind, f"load {load.Name()}") for kind in _load_findings())
+    for _ in dss.Generators:
+        yield from ((kind, str(dss.CktElement.Name())) for kind in _generator_findings())
+    for _ in dss.PVsystems:
+        yield from ((kind, str(dss.CktElement.Name())) for kind in _pv_findings())
     for bus in dss.Circuit.AllBusNames():
         dss.Circuit.SetActiveBus(bus)
         if dss.Bus.kVBase() <= 0:
-            yield f"the bus {bus} without a voltage base"
+            yield "buses without a voltage base", f"bus {bus}"
 
 
-def _load_findings(name: str) -> Iterator[str]:
-    model, phases, delta = int(dss.Loads.Model()), int(dss.Loads.Phases()), bool(dss.Loads.IsDelta())
-    nodes = list(dss.CktElement.NodeOrder())
-    if model not in KNOWN_MODELS:
-        yield f"load {name} of OpenDSS load model {model}"
-    if delta and phases == 2:
-        yield f"load {name}: two phases in delta"
-    if not delta and nodes[-1] != 0:
-        yield f"load {name}: a neutral that is not grounded"
-    if not delta and (dss.Loads.Rneut() >= 0 or dss.Loads.Xneut() > 0):
-        yield f"load {name}: a neutral impedance"
+def _rests() -> bool:
+    """Whether the active storage neither charges nor discharges nor loses anything."""
+    return _property("state") == "idling" and float(_property("%idlingkw")) == 0
+
+
+def _load_findings() -> Iterator[str]:
+    model = int(dss.Loads.Model())
+    if model not in (*KNOWN_MODELS, _MOTOR, _ZIP):
+        yield f"loads of OpenDSS load model {model}"
+    if model == _ZIP:
+        *shares, cutoff = dss.Loads.ZipV()
+        if max(abs(sum(shares[:3]) - 1), abs(sum(shares[3:]) - 1)) > _SHARES_TOLERANCE:
+            yield "loads of OpenDSS load model 8 whose shares do not add up to 1"
+        if cutoff > 0:
+            yield "loads of OpenDSS load model 8 with a cut-off voltage"
+    if dss.Loads.Rneut() >= 0 or dss.Loads.Xneut() > 0:
+        yield "loads with a neutral impedance"
     if dss.Loads.CVRCurve():
-        yield f"load {name}: the curve {dss.Loads.CVRCurve()} of its voltage exponents"
-    if not dss.CktElement.Enabled():
-        yield f"load {name}, which is disabled"
+        yield "loads with a curve of their voltage exponents"
+
+
+def _generator_findings() -> Iterator[str]:
+    model = int(dss.Generators.Model())
+    if dss.Generators.IsDelta() and dss.Generators.Phases() < _THREE:
+        yield "generators of less than three phases in delta"
+    if model not in (CONSTANT_POWER, CONSTANT_IMPEDANCE):
+        yield f"generators of OpenDSS generator model {model}"
+    if _property("dispmode") != "default" or float(_property("dispvalue")) != 0:
+        yield "generators that are dispatched by load level or price"
+
+
+def _pv_findings() -> Iterator[str]:
+    model = int(_property("model"))
+    if _property("conn") == "delta" and int(_property("phases")) < _THREE:
+        yield "PV systems of less than three phases in delta"
+    if model not in (CONSTANT_POWER, CONSTANT_IMPEDANCE):
+        yield f"PV systems of OpenDSS PV system model {model}"
+    if _is_set("limitcurrent"):
+        yield "PV systems that limit their current"
+    if _is_set("balanced"):
+        yield "PV systems that follow the balanced voltage"
+
+
+def _is_set(name: str) -> bool:
+    return _property(name) in ("yes", "true")

@@ -114,6 +114,18 @@ def _out_of_band(
     return float((current_low + (current_min - current_low) / (min_v - low_v) * (voltage - low_v)) / voltage)
 
 
+class StopRule(NamedTuple):
+    """When a circuit's own solution options end an iteration; these are OpenDSS's defaults.
+
+    Attributes:
+        change_pu: Largest change of a voltage magnitude.
+    """
+
+    change_pu: float = 1e-4
+    max_iterations: int = 15
+    min_iterations: int = 2
+
+
 class Network(NamedTuple):
     """A circuit in elimination order: n nodes, m entries of the factor, K load parts, N recorded bus-phases.
 
@@ -130,6 +142,7 @@ class Network(NamedTuple):
         off_diagonal: Entry between the nodes of each variable part, -1 if one is ground, shape (V,).
         recorded: Node of each recorded bus-phase, shape (N,).
         start_v: Voltages of the circuit as compiled (V), ground last, shape (n + 1,).
+        stop: The circuit's own stop.
     """
 
     column_start: Ints
@@ -149,6 +162,7 @@ class Network(NamedTuple):
     off_diagonal: Ints
     recorded: Ints
     start_v: Complexes
+    stop: StopRule
 
 
 class GridState(NamedTuple):
@@ -174,19 +188,20 @@ class GridState(NamedTuple):
 
 
 class Tolerance(NamedTuple):
-    """When to stop: `change_pu` is the largest change of a voltage magnitude."""
+    """How much further than its own stop a circuit is solved; `change_pu` is the largest change of a voltage magnitude.
+
+    The smaller change and the larger number of iterations hold, of these and of the circuit's `StopRule`.
+    """
 
     change_pu: float
     max_iterations: int
 
 
-OPENDSS = Tolerance(1e-4, 15)
-"""OpenDSS's own stop; the default."""
+OPENDSS = Tolerance(np.inf, 0)
+"""The circuit's own stop, where OpenDSS ends; the default."""
 
 ACCURATE = Tolerance(1e-7, 100)
 """Converged for all purposes, at about three times the cost."""
-
-MIN_ITERATIONS = 2
 
 
 @kernel
@@ -228,16 +243,17 @@ def _add_between(state: GridState, node: int, return_node: int, entry: int, admi
 @kernel
 def solve_power_flow(network: Network, state: GridState, tolerance: Tolerance) -> int:
     """Iterate from the present voltages; the number of iterations, or 0 if the power flow did not converge."""
-    n = network.source_a.size
+    n, stop = network.source_a.size, network.stop
+    change_pu = min(tolerance.change_pu, stop.change_pu)
     current_a = np.empty(n + 1, np.complex128)
-    for iteration in range(1, tolerance.max_iterations + 1):
+    for iteration in range(1, max(tolerance.max_iterations, stop.max_iterations) + 1):
         current_a[:n] = network.source_a
         current_a[n] = 0.0
         draw_currents(network.loads, state.power_va, state.admittance, state.v, current_a)
         sweeps = network.forward, network.backward
         solve_in_place(*sweeps, state.forward, state.backward, state.inverse_diagonal, current_a)
-        settled = _take(current_a, state.v, state.magnitude_v, network.base_v, tolerance.change_pu)
-        if settled and iteration >= MIN_ITERATIONS:
+        settled = _take(current_a, state.v, state.magnitude_v, network.base_v, change_pu)
+        if settled and iteration >= stop.min_iterations:
             return iteration
     return 0
 

@@ -1,8 +1,6 @@
-"""Which buses of a circuit are joined by lines and transformers, as OpenDSS reads the circuit.
+"""All that `scenario-lib feeder check` finds out about a user's feeder, and how its buses are joined.
 
-Does the circuit have what the experiment names? OpenDSS itself would make up a missing bus and carry on.
-
-All that `scenario-lib feeder check` finds out about a user's feeder, as values and as text.
+OpenDSS itself would make up a bus that an experiment names and the circuit lacks, and carry on.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +18,7 @@ from scenario_lib.feeders.experiment import Experiment, Feeder
 from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.feeders.sites import Site
 from scenario_lib.models.cards import model_cards
-from scenario_lib.simulation.compiled.circuit_reader import what_is_not_modelled
+from scenario_lib.simulation.compiled.circuit import why_not_modelled
 from scenario_lib.simulation.opendss.engine import compile_circuit, opendss_held, require_voltage
 from scenario_lib.simulation.opendss.hosting import (
     BaseCase,
@@ -125,7 +123,8 @@ def feeder_faults(experiment: Experiment) -> list[str]:
 
 
 def _require_voltage(experiment: Experiment) -> None:
-    dss.Text.Command(f"Edit Vsource.source pu={experiment.feeder.source_pu}")
+    if experiment.feeder.source_pu is not None:
+        dss.Text.Command(f"Edit Vsource.source pu={experiment.feeder.source_pu}")
     dss.Text.Command("Set ControlMode=Off")
     dss.Solution.SolveNoControl()
     require_voltage(Path(experiment.feeder.circuit))
@@ -229,7 +228,7 @@ def check_own_feeder(path: Path, w_per_gpu: float, buses: Sequence[str] = ()) ->
     faults = () if experiment is None else tuple(feeder_faults(experiment))
     with started(standing):
         nodes = counted_nodes(standing.exclude_buses)
-        found, not_modelled = survey(nodes), what_is_not_modelled()
+        found, not_modelled = survey(nodes, standing.limits), why_not_modelled()
         hosting = tuple(hosting_capacities(standing, nodes, buses))
     return FeederReport(
         path=path,

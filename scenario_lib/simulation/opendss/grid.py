@@ -6,10 +6,11 @@ hence the elements are added here, after openg2g's start-up and before the first
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,8 @@ class ScenarioGrid(OpenDSSGrid):  # type: ignore[misc]
             for attachment in self._dc_attachments.values():
                 _join_phases(attachment)
             self._element_names = [_add_elements(attachment) for attachment in self._attachments]
+            attached = [attachment.load_names for attachment in self._dc_attachments.values()]
+            _exempt_from_load_multiplier(chain(*attached, *self._element_names))
             self._cache_node_map()
             self._cache_buses_with_phases()
             self._v_index = self._build_v_index()
@@ -197,6 +200,13 @@ def _join_phases(attachment: Any) -> None:
     if attachment.connection_type == "delta":
         for name, phase in zip(attachment.load_names, _PHASES, strict=True):
             dss.Text.Command(f"Edit Load.{name} bus1={attachment.bus}.{phase}.{phase % 3 + 1}")
+
+
+def _exempt_from_load_multiplier(names: Iterable[str]) -> None:
+    """A circuit's load multiplier is for its own loads; what a scenario attaches has its power already."""
+    if dss.Solution.LoadMult() != 1.0:
+        for name in names:
+            dss.Text.Command(f"Edit Load.{name} status=Fixed")
 
 
 def _add_elements(attachment: Attachment) -> list[str]:

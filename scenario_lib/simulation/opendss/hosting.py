@@ -100,15 +100,21 @@ def _compile(standing: BaseCase) -> None:
         dss.Text.Command("Set Mode=Snap")
         dss.Text.Command("Set ControlMode=Static")
         dss.Solution.Solve()
+        _require_converged(standing, "while its controls settle")
     dss.Text.Command("Set ControlMode=Off")
     _set_taps(standing.taps_pu or {})
     solve()
+    _require_converged(standing, "even without a datacenter")
+    require_voltage(standing.circuit)
+
+
+def _require_converged(standing: BaseCase, when: str) -> None:
     if not dss.Solution.Converged():
         raise DataFileError(
-            f"{standing.circuit}: the power flow does not converge, even without a datacenter; correct the circuit "
+            f"{standing.circuit}: the power flow does not converge within its {dss.Solution.MaxIterations()} "
+            f"iterations, {when}; let it iterate more (Set MaxIterations=100 in the circuit), or correct the circuit "
             f"(loads and line lengths in their units?)"
         )
-    require_voltage(standing.circuit)
 
 
 def _set_taps(taps_pu: dict[str, float]) -> None:
@@ -183,6 +189,11 @@ class Survey:
         regulator_taps_pu: Tap ratio of each regulator control (pu).
         capacitor_kvar: Rated reactive power of all capacitors.
         other_elements: Number of elements of any further class.
+        source_pu, frequency_hz, load_multiplier: At which the circuit was solved.
+        tolerance_pu, max_iterations: Of each power flow.
+        outside: Counted bus-phases outside the limits.
+        dead: Counted bus-phases with hardly a voltage: neutrals, or behind open switches; in no figure here.
+        implausible: Counted bus-phases far from their voltage base.
         lowest, highest: Voltages of the counted bus-phases.
         losses_kw: Losses of lines and transformers.
     """
@@ -198,20 +209,31 @@ class Survey:
     capacitors: int
     capacitor_kvar: float
     other_elements: dict[str, int]
+    source_pu: float
+    frequency_hz: float
+    load_multiplier: float
+    tolerance_pu: float
+    max_iterations: int
+    outside: tuple[VoltageExtreme, ...]
+    dead: tuple[str, ...]
+    implausible: tuple[VoltageExtreme, ...]
     lowest: VoltageExtreme
     highest: VoltageExtreme
     losses_kw: float
 
 
+_DEAD_PU, _PLAUSIBLE_PU = 0.1, (0.5, 1.5)
+_ANSI = VoltageLimits()
 _COUNTED_APART = ("vsource", "line", "load", "transformer", "regcontrol", "capacitor")
 
 
-def survey(nodes: CountedNodes) -> Survey:
+def survey(nodes: CountedNodes, limits: VoltageLimits = _ANSI) -> Survey:
     """Look at the circuit that OpenDSS holds, after a solution."""
     buses = [str(bus) for bus in dss.Circuit.AllBusNames()]
     classes = Counter(str(name).partition(".")[0].lower() for name in dss.Circuit.AllElementNames())
-    voltages = nodes.voltages_pu()
-    low, high = int(voltages.argmin()), int(voltages.argmax())
+    found = [VoltageExtreme(*pair) for pair in zip(nodes.names, nodes.voltages_pu().tolist(), strict=True)]
+    alive = [node for node in found if node.voltage_pu >= _DEAD_PU] or found
+    dss.Vsources.Name("source")
     return Survey(
         buses=dict(sorted(Counter(len(phases_of(bus)) for bus in buses).items(), reverse=True)),
         kv_levels=dict(sorted(Counter(round(base_kv(bus), 3) for bus in buses).items(), reverse=True)),
@@ -224,8 +246,16 @@ def survey(nodes: CountedNodes) -> Survey:
         capacitors=classes["capacitor"],
         capacitor_kvar=sum(float(capacitor.kvar()) for capacitor in dss.Capacitors),
         other_elements={name: count for name, count in sorted(classes.items()) if name not in _COUNTED_APART},
-        lowest=VoltageExtreme(nodes.names[low], float(voltages[low])),
-        highest=VoltageExtreme(nodes.names[high], float(voltages[high])),
+        source_pu=float(dss.Vsources.PU()),
+        frequency_hz=float(dss.Solution.Frequency()),
+        load_multiplier=float(dss.Solution.LoadMult()),
+        tolerance_pu=float(dss.Solution.Convergence()),
+        max_iterations=int(dss.Solution.MaxIterations()),
+        outside=tuple(node for node in alive if not limits.v_min_pu <= node.voltage_pu <= limits.v_max_pu),
+        dead=tuple(node.node for node in found if node.voltage_pu < _DEAD_PU),
+        implausible=tuple(node for node in alive if not _PLAUSIBLE_PU[0] <= node.voltage_pu <= _PLAUSIBLE_PU[1]),
+        lowest=min(alive, key=lambda node: node.voltage_pu),
+        highest=max(alive, key=lambda node: node.voltage_pu),
         losses_kw=float(dss.Circuit.Losses()[0]) / 1e3,
     )
 

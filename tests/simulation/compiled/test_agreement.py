@@ -5,6 +5,7 @@ Seeds are fixed here, and none is left out.
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from scenario_lib.errors import PowerFlowError
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.feeders.sites import Site
-from scenario_lib.scenario.randomize import randomize_scenario
+from scenario_lib.scenario.randomize import base_scenario, randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.compiled.circuit import AGREEMENT_PU, start_state
@@ -170,3 +171,67 @@ def test_the_accurate_mode_is_converged() -> None:
     exact = run_compiled(compiled, "none", Tolerance(1e-12, 1000)).voltages_pu
     assert np.abs(accurate - exact).max() < 1e-7
     assert 1e-6 < np.abs(run_compiled(compiled, "none").voltages_pu - exact).max() < 1e-3
+
+
+MODELLED = {
+    "a generator of constant power": "New Generator.diesel bus1=square phases=3 kv=4.16 kw=90 kvar=20",
+    "a generator in delta": "New Generator.diesel bus1=square phases=3 conn=delta kv=4.16 kw=90 kvar=20",
+    "storage that rests": "New Storage.battery bus1=square kv=4.16 kwrated=50 kwhrated=100 %idlingkw=0",
+    "PV in delta": "New PVSystem.roof bus1=square conn=delta kv=4.16 kva=100 pmpp=90",
+    "a generator below its band": "New Generator.diesel bus1=square kv=4.16 kw=90 kvar=20 vminpu=1.06 vmaxpu=1.2",
+    "a generator above its band": "New Generator.diesel bus1=square kv=4.16 kw=90 kvar=20 vmaxpu=0.91",
+    "a generator as an impedance": "New Generator.diesel bus1=square kv=4.16 kw=90 kvar=20 model=2",
+    "PV at a constant irradiance": "New PVSystem.roof bus1=square kv=4.16 kva=100 pmpp=90 irradiance=0.7 pf=0.95",
+    "PV of one phase, above its band": "New PVSystem.roof bus1=square.1 phases=1 kv=2.4 kva=100 pmpp=90 vmaxpu=0.9",
+    "PV that its inverter limits": "New PVSystem.roof bus1=square kv=4.16 kva=50 pmpp=90 kvar=20",
+    "shares of impedance, current and power": (
+        "New Load.zip bus1=square kv=4.16 kw=90 kvar=30 model=8 zipv=(0.2 0.3 0.5 0.1 0.2 0.7 0)"
+    ),
+    "shares, below the band": (
+        "New Load.zip bus1=square kv=4.16 kw=90 kvar=30 model=8 vminpu=1.1 zipv=(0.2 0.3 0.5 0.1 0.2 0.7 0)"
+    ),
+    "shares in delta": (
+        "New Load.zip bus1=square.2.3 phases=1 conn=delta kv=4.16 kw=90 kvar=30 model=8 zipv=(.2 .3 .5 .1 .2 .7 0)"
+    ),
+    "constant watts and quadratic vars": "New Load.motor bus1=square kv=4.16 kw=90 kvar=30 model=3",
+    "constant watts and quadratic vars, below the band": (
+        "New Load.motor bus1=square kv=4.16 kw=90 kvar=30 model=3 vminpu=1.1 vlowpu=0.9"
+    ),
+    "a neutral that is not grounded": (
+        "New Load.lifted bus1=square.1.2.3.4 kv=4.16 kw=90 kvar=30\nNew Reactor.rod bus1=square.4 phases=1 r=5 x=1"
+    ),
+    "one phase from line to line": "New Load.across bus1=square.1.2 phases=1 conn=wye kv=4.16 kw=90 kvar=30",
+    "two phases in delta": "New Load.open bus1=square.1.2.3 phases=2 conn=delta kv=4.16 kw=90 kvar=30",
+    "a load that is disabled": "New Load.closed bus1=square kv=4.16 kw=90 enabled=no",
+    "a fault that is disabled": "New Fault.past bus1=square phases=3 r=1 enabled=no",
+    "protection that does not act": (
+        "New Relay.r monitoredobj=line.main phasetrip=9000\nNew Fuse.f monitoredobj=line.lane ratedcurrent=9000\n"
+        "New Recloser.c monitoredobj=line.street phasetrip=9000\nNew SwtControl.s switchedobj=line.street"
+    ),
+    "a centre-tapped transformer": (
+        "New Transformer.service phases=1 windings=3 buses=(square.1 house.1.0 house.0.2) kvs=(2.4 0.12 0.12)\n"
+        "~ kvas=(50 50 50) xhl=2 xht=2 xlt=1.4 %rs=(0.6 1.2 1.2)\n"
+        "New Load.lamp bus1=house.1 phases=1 kv=0.12 kw=12 kvar=3\nNew Load.oven bus1=house.1.2 phases=1 kv=0.24 kw=20"
+    ),
+    "loads multiplied, but for fixed ones": (
+        "New Load.fixed bus1=square kv=4.16 kw=90 kvar=30 status=fixed\nSet LoadMult=1.1"
+    ),
+    "a tolerance": "Set Tolerance=0.001",
+    "a small tolerance": "Set Tolerance=1e-9\nSet MaxIterations=50",
+    "more iterations": "Set MaxIterations=50",
+    "at least four iterations": "Set MinIterations=4",
+}
+
+
+@pytest.mark.parametrize("lines", MODELLED.values(), ids=MODELLED)
+def test_what_public_circuits_have_is_modelled(users_experiment: Experiment, tmp_path: Path, lines: str) -> None:
+    text = Path(users_experiment.feeder.circuit).read_text(encoding="utf-8")
+    circuit = tmp_path / "more.dss"
+    text = text.replace("Set VoltageBases=[", f"{lines}\nSet VoltageBases=[0.208 ")
+    circuit.write_text(text, encoding="utf-8")
+    experiment = replace(users_experiment, feeder=replace(users_experiment.feeder, circuit=str(circuit)))
+    scenario, assets = base_scenario(experiment), load_assets(experiment)
+    compiled = compile_scenario(scenario, experiment, assets, 30)
+    ours, theirs = run_compiled(compiled), run_rollout(scenario, experiment, assets, n_steps=30)
+    assert np.array_equal(ours.power_w, theirs.power_w)
+    assert np.abs(ours.voltages_pu - theirs.voltages_pu).max() < AGREEMENT_PU

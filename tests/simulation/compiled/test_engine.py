@@ -59,15 +59,22 @@ def test_policies_by_name() -> None:
     ("line", "named"),
     [
         ("New Storage.battery bus1=square phases=3 kv=4.16 kwrated=10", "Storage.battery"),
-        ("New Generator.diesel bus1=square phases=3 kv=4.16 kw=10", "Generator.diesel"),
-        ("New PVSystem.roof bus1=square phases=3 kv=4.16 kva=10", "PVSystem.roof"),
-        ("New Load.zip bus1=square kv=4.16 kw=5 model=8 zipv=(1 0 0 1 0 0 0)", "load zip of OpenDSS load model 8"),
-        ("New Load.lifted bus1=square.1.2.3.4 phases=3 kv=4.16 kw=5", "load lifted: a neutral that is not grounded"),
-        ("Set LoadMult=1.1", "load multiplier"),
+        (
+            "New Generator.a bus1=square kv=4.16 kw=10 model=3\nNew Generator.b bus1=town kv=4.16 kw=10 model=3",
+            r"generators of OpenDSS generator model 3 \(Generator.a and 1 more\)",
+        ),
+        ("New Generator.peak bus1=square kv=4.16 kw=10 dispmode=loadlevel dispvalue=2", "dispatched .*Generator.peak"),
+        ("New PVSystem.roof bus1=square kv=4.16 kva=10 limitcurrent=yes", "limit their current .PVSystem.roof"),
+        ("New Load.zip bus1=square kv=4.16 kw=5 model=8 zipv=(1 0 1 1 0 0 0)", "shares do not add up to 1 .load zip"),
+        ("New Load.zip bus1=square kv=4.16 kw=5 model=8 zipv=(1 0 0 1 0 0 .5)", "cut-off voltage .load zip"),
+        ("New Load.press bus1=square kv=4.16 kw=5 model=6", "loads of OpenDSS load model 6 .load press"),
+        (
+            "New Generator.split bus1=square.1.2 phases=1 conn=delta kv=4.16 kw=90",
+            "generators of less than three phases in delta .Generator.split",
+        ),
+        ("New Load.lifted bus1=square.1.2.3.4 kv=4.16 kw=5 rneut=1", "loads with a neutral impedance .load lifted"),
+        ("Set GenMult=1.2", "solution option GenMult 1.2"),
         ("Set Algorithm=Newton", "solution option Algorithm Newton"),
-        ("Set Tolerance=0.001", "solution option Tolerance 0.001"),
-        ("Set MaxIterations=50", "solution option MaxIterations 50"),
-        ("Set MinIterations=4", "solution option MinIterations 4"),
     ],
 )
 def test_refuses_by_name(users_experiment: Experiment, tmp_path: Path, line: str, named: str) -> None:

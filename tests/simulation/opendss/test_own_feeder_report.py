@@ -169,7 +169,7 @@ def test_a_bare_circuit_settles_its_regulators(village_file: Path) -> None:
 def test_what_the_compiled_engine_lacks_is_named(edited_village: Edit) -> None:
     path = edited_village("New Load.lane ", "New Storage.box bus1=school kwrated=10 kwhrated=10\nNew Load.lane ")
     report = check_own_feeder(path, 700.0)
-    assert "the element Storage.box" in report.not_modelled
+    assert "elements of class storage (Storage.box)" in report.not_modelled
     assert report.found.other_elements["storage"] == 1
 
 
@@ -192,7 +192,7 @@ def test_a_missing_file_and_a_circuit_that_cannot_be_solved(tmp_path: Path) -> N
     with pytest.raises(MissingDataError, match=r"x\.dss: no such file; give the path"):
         check_own_feeder(tmp_path / "x.dss", 700.0)
     (tmp_path / "weak.dss").write_text(WEAK.replace("KW", "90000"))
-    with pytest.raises(DataFileError, match=r"weak\.dss: the power flow does not converge, even without a datacenter"):
+    with pytest.raises(DataFileError, match=r"weak\.dss: the power flow does not converge within its 15 iterations"):
         check_own_feeder(tmp_path / "weak.dss", 700.0)
 
 
@@ -200,3 +200,37 @@ def test_the_report_is_strict_json(report: FeederReport) -> None:
     facts = json.loads(json.dumps(report.to_dict(), allow_nan=False))
     assert facts["hosting"][2]["bus"] == "harbour"
     assert facts["hosting"][2]["gpus"] == 638
+
+
+def test_a_circuit_that_stops_unconverged_is_an_error_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "weak.dss").write_text(WEAK.replace("KW", "900") + "Set MaxIterations=2 Tolerance=1e-9\n")
+    with pytest.raises(DataFileError, match="within its 2 iterations, while its controls settle; .*MaxIterations=100"):
+        check_own_feeder(tmp_path / "weak.dss", 700.0)
+
+
+def test_options_of_the_file_hold_and_are_said(tmp_path: Path) -> None:
+    (tmp_path / "weak.dss").write_text(
+        WEAK.replace("KW", "90")
+        .replace("basekv=4.16", "basekv=4.16 pu=1.03")
+        .replace("Clear", "Clear\nSet DefaultBaseFrequency=50")
+        + "Set MaxIterations=40 Tolerance=1e-6 LoadMult=1.2\n"
+    )
+    found = check_own_feeder(tmp_path / "weak.dss", 700.0, ["b"]).found
+    assert (found.source_pu, found.frequency_hz, found.load_multiplier) == (1.03, 50.0, 1.2)
+    assert (found.tolerance_pu, found.max_iterations) == (1e-6, 40)
+
+
+def test_nodes_without_voltage_or_with_a_wrong_base_are_named(tmp_path: Path) -> None:
+    more = (
+        "New Line.cut bus1=a bus2=c length=1 units=km r1=0.3 x1=0.6\nOpen Line.cut 1\n"
+        "New Transformer.t phases=3 windings=2 buses=(a d) kvs=(4.16 0.48) kvas=(50 50)\nSet VoltageBases"
+    )
+    (tmp_path / "weak.dss").write_text(
+        WEAK.replace("KW", "90").replace("Set VoltageBases", more).replace("CalcVoltageBases", "CalcVoltageBases\n")
+        + "SetkVBase bus=c kvll=4.16\nSetkVBase bus=d kvll=0.16\n"
+    )
+    found = check_own_feeder(tmp_path / "weak.dss", 700.0, ["b"]).found
+    assert found.dead == ("c.1", "c.2", "c.3")
+    assert [node.node for node in found.implausible] == ["d.1", "d.2", "d.3"]
+    assert {node.node for node in found.outside} >= {"d.1", "d.2", "d.3"}
+    assert 2.9 < found.highest.voltage_pu < 3.1
