@@ -71,7 +71,7 @@ def synthetic_record(recipe: Recipe, seed: int) -> NewRecord:
         bl_overvoltage_time_s=0.0,
     )
     digest = digest_of(resolved)
-    proof = RecordDigests(
+    digests = RecordDigests(
         recipe=recipe.id,
         engine=_ENGINE,
         scenario_digest=digest,
@@ -79,14 +79,20 @@ def synthetic_record(recipe: Recipe, seed: int) -> NewRecord:
         ofo_digest=trace_digest(ofo),
         inputs_digest=inputs_digest(recipe, _ENGINE, digest, overlay is not None),
     )
-    return NewRecord(figures, proof, resolved)
+    return NewRecord(figures, digests, resolved)
 
 
 def _row(record: NewRecord) -> CandidateRow:
     row = dict.fromkeys(field.name for field in fields(CandidateRow))
     shared = {name: getattr(record.fields, name) for name in row.keys() & RecordFields.__slots__}
-    known = {"accepted": True, "reason": "accepted", "recipe": record.proof.recipe, "engine": _ENGINE, "ofo_ran": True}
-    return CandidateRow(**{**row, **shared, **known, "scenario_digest": record.proof.scenario_digest})
+    known = {
+        "accepted": True,
+        "reason": "accepted",
+        "recipe": record.digests.recipe,
+        "engine": _ENGINE,
+        "ofo_ran": True,
+    }
+    return CandidateRow(**{**row, **shared, **known, "scenario_digest": record.digests.scenario_digest})
 
 
 def _block(recipe: Recipe, seeds: list[int]) -> list[NewRecord]:

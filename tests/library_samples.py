@@ -50,7 +50,7 @@ def sample_record(seed: int, recipe: Recipe) -> NewRecord:
             bl_undervoltage_time_s=820.0,
             bl_overvoltage_time_s=0.0,
         ),
-        proof=RecordDigests(recipe.id, "reference", digest, *digests, inputs),
+        digests=RecordDigests(recipe.id, "reference", digest, *digests, inputs),
         resolved=resolve(scenario),
     )
 
@@ -67,7 +67,9 @@ def write_sample(folder: Path, pairs: list[tuple[Recipe, list[int]]]) -> Path:
     """A library of the records that pairs of a recipe and its seeds mean, and one more candidate that was rejected."""
     records = [sample_record(seed, recipe) for recipe, seeds in pairs for seed in seeds]
     rows = [
-        replace(sample_row(record.fields.seed, True, record.proof.recipe), scenario_digest=record.proof.scenario_digest)
+        replace(
+            sample_row(record.fields.seed, True, record.digests.recipe), scenario_digest=record.digests.scenario_digest
+        )
         for record in records
     ]
     library = NewLibrary(
@@ -86,7 +88,7 @@ def write_sample(folder: Path, pairs: list[tuple[Recipe, list[int]]]) -> Path:
 def write_rows(folder: Path, rows: list[CandidateRow], recipe: Recipe, versions: dict[str, str] | None = None) -> Path:
     """A library whose candidates table has these rows, and whose records are the accepted ones."""
     records = tuple(sample_record(row.seed, recipe) for row in rows if row.accepted)
-    digests = {record.fields.seed: record.proof.scenario_digest for record in records}
+    digests = {record.fields.seed: record.digests.scenario_digest for record in records}
     told = [
         replace(row, scenario_digest=row.scenario_digest or digests.get(row.seed), recipe=recipe.id) for row in rows
     ]

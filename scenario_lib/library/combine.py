@@ -79,9 +79,9 @@ def digests_of(record: ScenarioRecord) -> RecordDigests:
     Raises:
         LibraryError: It has none.
     """
-    if record.proof is None:
+    if record.digests is None:
         raise LibraryError(f"the record of seed {record.seed} has no digests")
-    return record.proof
+    return record.digests
 
 
 def derived(entries: Iterable[Entry], sources: Sequence[ScenarioLibrary]) -> NewLibrary:
@@ -231,7 +231,7 @@ def merge_libraries(paths: Sequence[AnyLibrary], out: str | os.PathLike[str], ov
     kept = [min(group, key=_preference) for group in groups]
     with new_library(place, overwrite, sources) as folder:
         merged = write_derived(folder, kept, libraries, {"command": "merge"})
-    recipes = [record.proof.recipe for record in merged.records]
+    recipes = [record.digests.recipe for record in merged.records]
     return MergeReport(
         path=target,
         records=len(merged.records),
@@ -256,19 +256,19 @@ def _by_scenario(entries: Iterable[Entry]) -> list[list[Entry]]:
 def _preference(entry: Entry) -> tuple[bool, bool, bool, bool, str]:
     """Lowest for the candidate that stays; the last part decides where nothing else does, the same in any order."""
     row = entry.row
-    proof = {} if entry.record is None else asdict(digests_of(entry.record))
+    digests = {} if entry.record is None else asdict(digests_of(entry.record))
     return (
         not row.accepted,
         not row.ofo_ran,
         row.failure is not None,
         row.engine != "reference",
-        canonical_json([asdict(row), proof]),
+        canonical_json([asdict(row), digests]),
     )
 
 
 def _differ(group: list[Entry]) -> bool:
     accepted = [digests_of(entry.record) for entry in group if entry.record is not None]
-    return len({(proof.baseline_digest, proof.ofo_digest) for proof in accepted}) > 1
+    return len({(each.baseline_digest, each.ofo_digest) for each in accepted}) > 1
 
 
 def _source(library: ScenarioLibrary, every: list[Entry], kept: list[Entry]) -> Source:

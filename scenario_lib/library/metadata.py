@@ -169,7 +169,7 @@ class LibraryContents:
         return TRACES if self.layout is None else self.layout.shard_of(record.index)
 
     def screening_of(self, recipe: str) -> dict[str, int | float]:
-        """The criteria that the candidates of one recipe were screened by; their hull, if by several."""
+        """The criteria that the candidates of one recipe were screened by; the loosest, if by several."""
         return loosest_thresholds(stratum for stratum in self.strata if stratum.recipe == recipe)
 
     @contextmanager

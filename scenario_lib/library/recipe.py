@@ -6,7 +6,7 @@ the data that rollouts read say whether a replay can be expected to be equal.
 Strata: which recipe's candidates were screened by which thresholds, in a library that holds several.
 
 A library of one recipe and one screening says both once, and has no strata of its own to state. A mixture, or a
-library merged from others, states them here, one entry a stratum; `screening` is then the hull of all.
+library merged from others, states them here, one entry a stratum; `screening` is then the loosest thresholds of all.
 
 What the rollouts of one record read, as one digest: the record's part of the replay certificate.
 

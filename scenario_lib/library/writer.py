@@ -27,7 +27,7 @@ class NewRecord:
     """
 
     fields: RecordFields
-    proof: RecordDigests
+    digests: RecordDigests
     resolved: dict[str, Any]
 
 
@@ -79,8 +79,8 @@ def _write_resolved(path: Path, records: tuple[NewRecord, ...]) -> None:
     rows = [
         {
             "seed": record.fields.seed,
-            "recipe": record.proof.recipe,
-            "scenario_digest": record.proof.scenario_digest,
+            "recipe": record.digests.recipe,
+            "scenario_digest": record.digests.scenario_digest,
             "resolved": canonical_json(record.resolved),
         }
         for record in records
@@ -103,6 +103,6 @@ def _metadata(library: NewLibrary) -> dict[str, Any]:
         "screening": library.screening,
         **({"strata": [asdict(stratum) for stratum in library.strata]} if library.strata else {}),
         "recipes": {recipe.id: recipe.to_dict() for recipe in library.recipes},
-        "proofs": [asdict(record.proof) for record in library.records],
+        "proofs": [asdict(record.digests) for record in library.records],
         "scenarios": [asdict(record.fields) for record in library.records],
     }

@@ -104,8 +104,8 @@ def new_record(chosen: JudgedCandidate, line: JournalLine, screened: Screened) -
     )
     engine = plan.engine.label
     inputs = inputs_digest(screened.recipe, engine, digest, scenario.training_run is not None)
-    proof = RecordDigests(screened.recipe_id, engine, digest, *line.trace_digests, inputs)
-    return NewRecord(fields, proof, resolve(scenario))
+    digests = RecordDigests(screened.recipe_id, engine, digest, *line.trace_digests, inputs)
+    return NewRecord(fields, digests, resolve(scenario))
 
 
 def _of(figures: VoltageMeasures | StageFailure | None, name: str) -> Any:
@@ -140,10 +140,10 @@ def stored_line(row: CandidateRow, record: ScenarioRecord | None, plan: MeasureP
         last_violation_s=_last_violation_s(row, plan.criteria),
         failure=_failure(row),
     )
-    proof = None if record is None else record.proof
+    digests = None if record is None else record.digests
     return JournalLine(
         _without_needless_ofo(measured, plan),
-        None if proof is None else (proof.baseline_digest, proof.ofo_digest),
+        None if digests is None else (digests.baseline_digest, digests.ofo_digest),
         seconds=0.0,
     )
 

@@ -93,7 +93,7 @@ def _stored(contents: LibraryContents, name: str, plan: MeasurePlan, rows: list[
     recipe = contents.recipes[name]
     request = CandidateRequest(seeds=tuple(row.seed for row in rows), quota=_quota(contents, name))
     stratum = plan_stratum(plan, request, recipe.stratum)
-    records = {r.seed: r for r in contents.records if r.proof is not None and r.proof.recipe == name}
+    records = {r.seed: r for r in contents.records if r.digests is not None and r.digests.recipe == name}
     lines = {row.seed: stored_line(row, records.get(row.seed), stratum.plan) for row in rows}
     return StoredStratum(stratum, recipe, name, lines, records)
 

@@ -49,7 +49,7 @@ def by_another_engine(record: NewRecord) -> NewRecord:
     """The same record with other traces."""
     digests = [trace_digest(trace) for trace in sample_traces(record.fields.seed + 1)]
     return replace(
-        record, proof=replace(record.proof, engine="compiled", baseline_digest=digests[0], ofo_digest=digests[1])
+        record, digests=replace(record.digests, engine="compiled", baseline_digest=digests[0], ofo_digest=digests[1])
     )
 
 
@@ -65,9 +65,11 @@ def write_combined(
     records = [record_of_kind(seed, recipe) for recipe, seeds in listed for seed in seeds]
     if engine == "compiled":
         records = [by_another_engine(record) for record in records]
-    records.sort(key=lambda record: (record.fields.seed, record.proof.recipe))
+    records.sort(key=lambda record: (record.fields.seed, record.digests.recipe))
     rows = [
-        replace(sample_row(r.fields.seed, True, r.proof.recipe), scenario_digest=r.proof.scenario_digest, engine=engine)
+        replace(
+            sample_row(r.fields.seed, True, r.digests.recipe), scenario_digest=r.digests.scenario_digest, engine=engine
+        )
         for r in records
     ]
     rows += [sample_row(seed, False, listed[0][0].id) for seed in rejected]

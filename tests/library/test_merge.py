@@ -30,14 +30,14 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def test_every_record_keeps_its_recipe_fields_traces_and_proof(libraries: list[Path], tmp_path: Path) -> None:
     report = merge_libraries(libraries, tmp_path / "merged")
     merged = ScenarioLibrary(tmp_path / "merged")
-    assert [(record.seed, record.proof.recipe) for record in merged] == sorted(
+    assert [(record.seed, record.digests.recipe) for record in merged] == sorted(
         [(seed, PLAIN.id) for seed in seeds_between(0, 5)] + [(seed, SUNNY.id) for seed in seeds_between(2, 6)]
     )
-    sources = {(r.seed, r.proof.recipe): r for path in libraries for r in ScenarioLibrary(path)}
+    sources = {(r.seed, r.digests.recipe): r for path in libraries for r in ScenarioLibrary(path)}
     for record in merged:
-        source = sources[record.seed, record.proof.recipe]
+        source = sources[record.seed, record.digests.recipe]
         assert record.contract() == source.contract()
-        assert record.proof == source.proof
+        assert record.digests == source.digests
         assert record.baseline_voltage_pen_per_step.tobytes() == source.baseline_voltage_pen_per_step.tobytes()
         assert merged.materialize(record).seed == record.seed
         assert merged.stored_numbers(record)["seed"] == record.seed
@@ -93,7 +93,7 @@ def test_a_duplicate_with_other_figures_is_said(libraries: list[Path], tmp_path:
     report = merge_libraries([other, libraries[0]], tmp_path / "merged")
     assert report.differing == (7,)
     assert "1 duplicates had other figures, such as seed 7" in "\n".join(report.lines())
-    assert ScenarioLibrary(tmp_path / "merged").record_for(7).proof.engine == "reference"
+    assert ScenarioLibrary(tmp_path / "merged").record_for(7).digests.engine == "reference"
 
 
 def test_bands_of_several_screenings_are_all_stated(libraries: list[Path], tmp_path: Path) -> None:

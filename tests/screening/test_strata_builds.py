@@ -66,7 +66,7 @@ def test_every_stratum_meets_its_quota_in_one_library(in_this_process, tmp_path:
     assert result.shortfalls == []
     library = ScenarioLibrary(result.path)
     names = {recipe_id: recipe.stratum for recipe_id, recipe in library.recipes.items()}
-    kinds = Counter((names[record.proof.recipe], record.kind) for record in library)
+    kinds = Counter((names[record.digests.recipe], record.kind) for record in library)
     any_kinds = {kind: count for (name, kind), count in kinds.items() if name == "any"}
     assert sum(any_kinds.values()) == 2
     assert {key: count for key, count in kinds.items() if key[0] != "any"} == {
@@ -76,7 +76,7 @@ def test_every_stratum_meets_its_quota_in_one_library(in_this_process, tmp_path:
     }
     assert [record.seed for record in library] == sorted({record.seed for record in library})
     assert all(library.materialize(record).seed == record.seed for record in library)
-    evening = next(record for record in library if names[record.proof.recipe] == "evening")
+    evening = next(record for record in library if names[record.digests.recipe] == "evening")
     assert evening.load_scale >= 1.0
 
 
@@ -175,8 +175,8 @@ def test_a_stratum_draws_what_a_plain_build_of_its_seeds_draws(in_this_process, 
     """A seed goes on meaning one scenario: the name of a stratum does not matter to what is drawn."""
     part = MIXTURE[0]
     named, plain = (ScenarioLibrary(build(tmp_path / str(n), (replace(part, name=n),)).path) for n in ("x", None))
-    assert [r.proof.scenario_digest for r in named] == [r.proof.scenario_digest for r in plain]
-    assert named[0].proof.recipe != plain[0].proof.recipe
+    assert [r.digests.scenario_digest for r in named] == [r.digests.scenario_digest for r in plain]
+    assert named[0].digests.recipe != plain[0].digests.recipe
     assert named[0].contract() == plain[0].contract()
 
 
