@@ -32,7 +32,7 @@ from scenario_lib.library.layout import (
     parse_layout,
 )
 from scenario_lib.library.npz_store import TraceFile, file_identity
-from scenario_lib.library.recipe import Recipe, Stratum, loosest_thresholds, read_strata, recipe_from_dict
+from scenario_lib.library.recipe import Recipe, StratumEntry, loosest_thresholds, read_strata, recipe_from_dict
 from scenario_lib.library.record import ScenarioRecord, parse_records
 from scenario_lib.library.shards import ShardFiles
 from scenario_lib.scenario.settings import RandomizationSettings
@@ -152,7 +152,7 @@ class LibraryContents:
     versions: dict[str, str]
     reproducible: bool
     digests: dict[str, str]
-    strata: tuple[Stratum, ...]
+    strata: tuple[StratumEntry, ...]
     layout: StoreLayout | None
 
     @property

@@ -1,6 +1,6 @@
 """One accepted scenario of a library: its seed, what screening found, and the digests that prove a replay.
 
-The entries of a library's metadata, one a record, checked before they become records.
+The entries of a library's metadata, of which a record is made, are checked before.
 """
 
 from dataclasses import dataclass, fields
@@ -134,6 +134,17 @@ class ScenarioRecord(RecordFields):
             "recipe": "not stated" if self.digests is None else self.digests.recipe,
         }
         return html_table(f"Scenario record, seed {self.seed}", facts)
+
+
+def digests_of(record: ScenarioRecord) -> RecordDigests:
+    """The digests of a record of ours.
+
+    Raises:
+        LibraryError: It has none.
+    """
+    if record.digests is None:
+        raise LibraryError(f"the record of seed {record.seed} has no digests")
+    return record.digests
 
 
 def violation_kind(undervoltage_time_s: float, overvoltage_time_s: float) -> str:

@@ -11,7 +11,7 @@ from library_samples import SCREENING, edit_metadata, fix_digests
 from scenario_lib.errors import BuildRefusedError, InvalidSettingError, LibraryError, ReplayError
 from scenario_lib.library.combine import merge_libraries
 from scenario_lib.library.library import ScenarioLibrary
-from scenario_lib.library.recipe import Stratum
+from scenario_lib.library.recipe import StratumEntry
 
 OPENG2G = Path(__file__).parents[1] / "data" / "openg2g_library_ieee13"
 
@@ -101,7 +101,7 @@ def test_bands_of_several_screenings_are_all_stated(libraries: list[Path], tmp_p
     other = write_combined(tmp_path / "other", [(PLAIN, [6007])], screening=wide)
     merge_libraries([libraries[0], other], tmp_path / "merged")
     contents = ScenarioLibrary(tmp_path / "merged").contents
-    assert contents.strata == (Stratum(PLAIN.id, SCREENING), Stratum(PLAIN.id, wide))
+    assert contents.strata == (StratumEntry(PLAIN.id, SCREENING), StratumEntry(PLAIN.id, wide))
     assert contents.screening == {**SCREENING, "min_recovery_frac": 0.3, "min_baseline_integral": 0.2}
     assert contents.screening_of(PLAIN.id) == contents.screening
     merge_libraries([tmp_path / "merged", other], tmp_path / "again")
