@@ -5,6 +5,7 @@ import random
 import pytest
 from measured_samples import accepted, measured, voltages
 
+from scenario_lib.screening.build_record import candidate_of_row, candidate_row
 from scenario_lib.screening.candidate import Candidate, StageFailure
 from scenario_lib.screening.criteria import Reason, ScreeningCriteria
 from scenario_lib.screening.request import Goal
@@ -95,3 +96,11 @@ def test_figures_that_cannot_be_judged_are_an_error() -> None:
         verdict(measured(3, None), CRITERIA)
     with pytest.raises(LookupError, match="seed 3 needs its OFO rollout"):
         verdict(measured(3, voltages(10.0)), CRITERIA)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_candidate_comes_back_from_its_row(seed: int) -> None:
+    judged = select(candidates(), CRITERIA)[seed]
+    row = candidate_row(judged, CRITERIA, "recipe", "reference")
+    assert (row.seed, row.accepted, row.reason, row.ofo_ran) == (seed, judged.accepted, judged.reason, judged.ofo_ran)
+    assert candidate_of_row(row, None, CRITERIA) == judged
