@@ -5,9 +5,10 @@ tenth under OFO.
 """
 
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -19,8 +20,8 @@ from scenario_lib.library.candidates import CandidateRow
 from scenario_lib.library.npz_store import trace_digest
 from scenario_lib.library.provenance import versions
 from scenario_lib.library.recipe import DataDigests, Recipe, inputs_digest
-from scenario_lib.library.record import RecordDigests, RecordFields
-from scenario_lib.library.writer import NewLibrary, NewRecord, write_library
+from scenario_lib.library.record import CONTRACT_FIELDS, RecordDigests, ScenarioRecord, digests_of
+from scenario_lib.library.writer import NewLibrary, write_library
 from scenario_lib.models.power_traces import training_trace_recipe
 from scenario_lib.scenario.model import resolve
 from scenario_lib.scenario.randomize import randomize_scenario
@@ -49,13 +50,13 @@ def synthetic_traces(seed: int) -> tuple[Floats, Floats]:
     return baseline, np.where(seconds < start + length // 3, baseline / 10, 0.0)
 
 
-def synthetic_record(recipe: Recipe, seed: int) -> NewRecord:
-    """A record whose scenario and digests are right, and whose figures are those of its made-up penalties."""
+def synthetic_record(recipe: Recipe, seed: int) -> tuple[ScenarioRecord, dict[str, Any]]:
+    """A record with right digests and the figures of its made-up penalties, and all numbers of its scenario."""
     scenario = randomize_scenario(seed, experiment=recipe.experiment, settings=recipe.settings)
     overlay, resolved = scenario.params.training_overlay, resolve(scenario)
     baseline, ofo = synthetic_traces(seed)
     broken = np.flatnonzero(baseline)
-    figures = RecordFields(
+    record = ScenarioRecord(
         seed=seed,
         pv_scale=scenario.params.pv_scale,
         load_scale=scenario.params.load_scale,
@@ -71,7 +72,7 @@ def synthetic_record(recipe: Recipe, seed: int) -> NewRecord:
         bl_overvoltage_time_s=0.0,
     )
     digest = digest_of(resolved)
-    proof = RecordDigests(
+    digests = RecordDigests(
         recipe=recipe.id,
         engine=_ENGINE,
         scenario_digest=digest,
@@ -79,21 +80,22 @@ def synthetic_record(recipe: Recipe, seed: int) -> NewRecord:
         ofo_digest=trace_digest(ofo),
         inputs_digest=inputs_digest(recipe, _ENGINE, digest, overlay is not None),
     )
-    return NewRecord(figures, proof, resolved)
+    return replace(record, digests=digests), resolved
 
 
-def _row(record: NewRecord) -> CandidateRow:
+def _row(record: ScenarioRecord) -> CandidateRow:
+    digests = digests_of(record)
     row = dict.fromkeys(field.name for field in fields(CandidateRow))
-    shared = {name: getattr(record.fields, name) for name in row.keys() & RecordFields.__slots__}
-    known = {"accepted": True, "reason": "accepted", "recipe": record.proof.recipe, "engine": _ENGINE, "ofo_ran": True}
-    return CandidateRow(**{**row, **shared, **known, "scenario_digest": record.proof.scenario_digest})
+    shared = {name: getattr(record, name) for name in row.keys() & set(CONTRACT_FIELDS)}
+    stated = {name: getattr(digests, name) for name in ("recipe", "engine", "scenario_digest")}
+    return CandidateRow(**{**row, **shared, **stated, "accepted": True, "reason": "accepted", "ofo_ran": True})
 
 
-def _block(recipe: Recipe, seeds: list[int]) -> list[NewRecord]:
+def _block(recipe: Recipe, seeds: list[int]) -> list[tuple[ScenarioRecord, dict[str, Any]]]:
     return [synthetic_record(recipe, seed) for seed in seeds]
 
 
-def _records(recipe: Recipe, seeds: list[int], jobs: int) -> Iterator[NewRecord]:
+def _records(recipe: Recipe, seeds: list[int], jobs: int) -> Iterator[tuple[ScenarioRecord, dict[str, Any]]]:
     blocks = (seeds[first : first + _BLOCK] for first in range(0, len(seeds), _BLOCK))
     make = delayed(partial(_block, recipe))
     for block in Parallel(n_jobs=jobs, return_as="generator")(make(block) for block in blocks):
@@ -103,15 +105,16 @@ def _records(recipe: Recipe, seeds: list[int], jobs: int) -> Iterator[NewRecord]
 def write_synthetic_library(folder: Path, n_records: int, jobs: int = 1) -> Path:
     """Write a library of `n_records` into a new directory; everything in it is held in memory, the penalties apart."""
     recipe = synthetic_recipe()
-    records = tuple(_records(recipe, [1000 * i + 7 for i in range(n_records)], jobs))
+    records, resolved = zip(*_records(recipe, [1000 * i + 7 for i in range(n_records)], jobs), strict=True)
     library = NewLibrary(
         recipes=(recipe,),
         records=records,
+        resolved=resolved,
         candidates=[_row(record) for record in records],
         screening=ScreeningCriteria().to_dict(),
         versions=versions(),
         reproducible=True,
     )
     folder.mkdir(parents=True)
-    write_library(folder, library, (synthetic_traces(record.fields.seed) for record in records))
+    write_library(folder, library, (synthetic_traces(record.seed) for record in records))
     return folder

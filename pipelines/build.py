@@ -15,8 +15,7 @@ from scenario_lib.library.layout import CANDIDATES, REPORT
 from scenario_lib.screening.build import BuildResult, build_strata
 from scenario_lib.screening.criteria import recovery_frac
 from scenario_lib.screening.recipe_file import (
-    MeasureOptions,
-    NamedRecipe,
+    RecipeFile,
     Tables,
     parse_strata,
     planned,
@@ -36,18 +35,18 @@ from .options import cluster_of, cluster_options, engine_options, jobs_option, s
 
 def summary_lines(result: BuildResult, wall_s: float) -> list[str]:
     """The summary of a build, line by line."""
-    chosen, accepted = result.chosen, result.accepted
-    rejected = Counter(str(choice.reason) for choice in chosen if not choice.accepted)
-    kinds = Counter(choice.kind for choice in accepted)
+    candidates, accepted = result.candidates, result.accepted
+    rejected = Counter(str(candidate.reason) for candidate in candidates if not candidate.accepted)
+    kinds = Counter(candidate.kind for candidate in accepted)
     lines = [
-        f"accepted {len(accepted)} of {len(chosen)} candidates"
+        f"accepted {len(accepted)} of {len(candidates)} candidates"
         + (f" ({_counts(kinds)})" if accepted else "")
         + (f"; rejected: {_counts(rejected)}" if rejected else "")
     ]
-    for part in result.screened if len(result.screened) > 1 else ():
-        found = Counter(str(choice.kind) for choice in part.chosen if choice.accepted)
+    for stratum in result.strata if len(result.strata) > 1 else ():
+        found = Counter(str(candidate.kind) for candidate in stratum.candidates if candidate.accepted)
         counts = _counts(found) or "none"
-        lines.append(f"stratum             {part.stratum.name}: {counts} of {len(part.chosen)} candidates")
+        lines.append(f"stratum             {stratum.name}: {counts} of {len(stratum.candidates)} candidates")
     spreads = _spreads(result)
     if spreads:
         recovery, integral_pu_s = spreads
@@ -60,9 +59,9 @@ def summary_lines(result: BuildResult, wall_s: float) -> list[str]:
     )
     if result.notice:
         lines.append(f"engine              {result.notice}")
-    for choice in result.failed[:5]:
-        failure = choice.measured.failure
-        lines.append(f"failed              seed {choice.measured.seed}: {choice.reason}: {failure and failure.message}")
+    for candidate in result.failed[:5]:
+        failure = candidate.failure
+        lines.append(f"failed              seed {candidate.seed}: {candidate.reason}: {failure and failure.message}")
     if len(result.failed) > 5:
         lines.append(f"failed              and {len(result.failed) - 5} more; the candidates table has them all")
     return lines
@@ -73,13 +72,13 @@ def summary_facts(result: BuildResult, wall_s: float) -> dict[str, Any]:
     recovery, integral_pu_s = _spreads(result) or (None, None)
     return {
         "path": str(result.path),
-        "candidates": len(result.chosen),
+        "candidates": len(result.candidates),
         "accepted": len(result.accepted),
-        "kinds": dict(Counter(choice.kind for choice in result.accepted)),
-        "reasons": dict(Counter(str(choice.reason) for choice in result.chosen)),
+        "kinds": dict(Counter(candidate.kind for candidate in result.accepted)),
+        "reasons": dict(Counter(str(candidate.reason) for candidate in result.candidates)),
         "recovery": recovery,
         "integral_pu_s": integral_pu_s,
-        "failed_seeds": [choice.measured.seed for choice in result.failed],
+        "failed_seeds": [candidate.seed for candidate in result.failed],
         "shortfalls": result.shortfalls,
         "kept_existing": result.kept_existing,
         "notice": result.notice,
@@ -91,7 +90,7 @@ def summary_facts(result: BuildResult, wall_s: float) -> dict[str, Any]:
 
 def _spreads(result: BuildResult) -> tuple[Spread, Spread] | None:
     """Recovery and baseline integral (pu s) over the accepted; None without any."""
-    figures = [(chosen.measured.baseline, chosen.measured.ofo) for chosen in result.accepted]
+    figures = [(candidate.baseline, candidate.ofo) for candidate in result.accepted]
     pairs = [(baseline, ofo) for baseline, ofo in figures if baseline and ofo]
     if not pairs:
         return None
@@ -151,10 +150,10 @@ def build_command(out: Path, as_json: bool, **options: Any) -> None:
     7 built, but fewer accepted than asked for; 130 interrupted (go on with --resume).
     """
     recipes = _recipes(options)
-    if recipes[0].recipe.candidates is None:
+    if recipes[0].candidates is None:
         raise InvalidSettingError("how many candidates? Give --candidates, --accept or --seeds, or a recipe that does")
     engine = Engine(options["engine"], options["tolerance"])
-    strata = planned(recipes, MeasureOptions(options["specs_dir"], options["full_table"], engine))
+    strata = planned(recipes, options["specs_dir"], options["full_table"], engine)
     cluster = cluster_of(options["backend"], options["scheduler"])
     build = BuildOptions(out, options["jobs"], options["timeout_s"], options["resume"], options["overwrite"], cluster)
     started = time.monotonic()
@@ -166,14 +165,14 @@ def build_command(out: Path, as_json: bool, **options: Any) -> None:
         sys.exit(EXIT_INTERRUPTED)
     wall_s = time.monotonic() - started
     lines = [*summary_lines(result, wall_s), f"library             {result.path}"]
-    page = _page(result.path, recipes[0].recipe.system, options["specs_dir"]) if options["report"] else None
+    page = _page(result.path, recipes[0].system, options["specs_dir"]) if options["report"] else None
     if page:
         lines.append(f"page                {page}")
     echo_facts({**summary_facts(result, wall_s), "report": page and str(page)}, lines, as_json)
     _finish(result)
 
 
-def _recipes(options: dict[str, Any]) -> list[NamedRecipe]:
+def _recipes(options: dict[str, Any]) -> list[RecipeFile]:
     config = options["config"]
     tables = read_recipe_tables(config) if config else {}
     if options["system"] is not None:
@@ -193,11 +192,11 @@ def _recipes(options: dict[str, Any]) -> list[NamedRecipe]:
     return chosen
 
 
-def _require_overlay(recipes: list[NamedRecipe]) -> None:
-    for named in recipes:
-        if named.recipe.experiment().overlay is None:
+def _require_overlay(recipes: list[RecipeFile]) -> None:
+    for recipe in recipes:
+        if recipe.experiment().overlay is None:
             raise InvalidSettingError(
-                f"--overlay: the experiment {named.recipe.system} has no training overlay; leave the option away, or "
+                f"--overlay: the experiment {recipe.system} has no training overlay; leave the option away, or "
                 f"give the recipe a table [overlay]"
             )
 

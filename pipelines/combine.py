@@ -18,12 +18,12 @@ from scenario_lib.screening.criteria import ScreeningCriteria
 from scenario_lib.screening.request import BuildOptions
 from scenario_lib.screening.reselect import (
     SelectionReport,
-    StoredStratum,
     run_selection,
     select_again,
     selection_report,
     stored_strata,
 )
+from scenario_lib.screening.select import Stratum
 
 from .build import EXIT_INTERRUPTED, EXIT_NOTHING_ACCEPTED, EXIT_SOME_FAILED
 from .console import echo_facts, json_option, progress_bar, show_progress
@@ -216,7 +216,7 @@ def select_command(library: Path, out: Path | None, run: bool, as_json: bool, **
     stored = stored_strata(library, _thresholds(options), options["specs_dir"])
     if run and out is not None:
         result = _run(library, stored, out, options)
-        report = selection_report(stored, result.chosen, result.path)
+        report = selection_report(stored, result.candidates, result.path)
         echo_facts(report.to_dict(), report.lines(), as_json)
         _finish_run(result)
     report = select_again(library, stored, out, options["overwrite"])
@@ -228,7 +228,7 @@ def _thresholds(options: dict[str, Any]) -> dict[str, float]:
     return {name: options[name] for name in ScreeningCriteria().to_dict() if options.get(name) is not None}
 
 
-def _run(library: Path, stored: list[StoredStratum], out: Path, options: dict[str, Any]) -> BuildResult:
+def _run(library: Path, stored: list[Stratum], out: Path, options: dict[str, Any]) -> BuildResult:
     build = BuildOptions(out, options["jobs"], options["timeout_s"], options["resume"], options["overwrite"])
     try:
         with progress_bar(unit="candidate") as bar:

@@ -1,7 +1,7 @@
 """Small libraries made without simulating: real draws, made-up figures and traces."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ from scenario_lib.library.candidates import CandidateRow
 from scenario_lib.library.layout import DIGESTS, METADATA
 from scenario_lib.library.npz_store import trace_digest
 from scenario_lib.library.recipe import Recipe, inputs_digest
-from scenario_lib.library.record import RecordDigests, RecordFields
-from scenario_lib.library.writer import NewLibrary, NewRecord, write_library
-from scenario_lib.scenario.model import resolve, scenario_digest
+from scenario_lib.library.record import RecordDigests, ScenarioRecord, digests_of
+from scenario_lib.library.writer import NewLibrary, write_library
+from scenario_lib.scenario.model import Scenario, resolve, scenario_digest
 from scenario_lib.scenario.randomize import randomize_scenario
 
 SCREENING = {"min_recovery_frac": 0.7, "max_recovery_frac": 1.0, "min_baseline_integral": 0.2}
@@ -28,31 +28,44 @@ def sample_traces(seed: int) -> tuple[Floats, Floats]:
     return rng.random(3600), rng.random(3600) / 10
 
 
-def sample_record(seed: int, recipe: Recipe) -> NewRecord:
-    scenario = randomize_scenario(seed, experiment=recipe.experiment, settings=recipe.settings)
+def sample_record(seed: int, recipe: Recipe) -> ScenarioRecord:
+    scenario = scenario_of(seed, recipe)
     overlay = scenario.params.training_overlay
     digests = [trace_digest(trace) for trace in sample_traces(seed)]
     digest = scenario_digest(scenario)
     inputs = inputs_digest(recipe, "reference", digest, overlay is not None)
-    return NewRecord(
-        fields=RecordFields(
-            seed=seed,
-            pv_scale=scenario.params.pv_scale,
-            load_scale=scenario.params.load_scale,
-            training_overlay=None if overlay is None else overlay.to_dict(),
-            baseline_integral=8.5,
-            ofo_integral=0.5,
-            baseline_violation_time_s=820.0,
-            ofo_violation_time_s=80.0,
-            recovery_frac=8.0 / 8.5,
-            t_control_start=1735,
-            t_control_end=3326,
-            bl_undervoltage_time_s=820.0,
-            bl_overvoltage_time_s=0.0,
-        ),
-        proof=RecordDigests(recipe.id, "reference", digest, *digests, inputs),
-        resolved=resolve(scenario),
+    return ScenarioRecord(
+        seed=seed,
+        pv_scale=scenario.params.pv_scale,
+        load_scale=scenario.params.load_scale,
+        training_overlay=None if overlay is None else overlay.to_dict(),
+        baseline_integral=8.5,
+        ofo_integral=0.5,
+        baseline_violation_time_s=820.0,
+        ofo_violation_time_s=80.0,
+        recovery_frac=8.0 / 8.5,
+        t_control_start=1735,
+        t_control_end=3326,
+        bl_undervoltage_time_s=820.0,
+        bl_overvoltage_time_s=0.0,
+        digests=RecordDigests(recipe.id, "reference", digest, *digests, inputs),
     )
+
+
+def scenario_of(seed: int, recipe: Recipe) -> Scenario:
+    return randomize_scenario(seed, experiment=recipe.experiment, settings=recipe.settings)
+
+
+def resolved_of(records: Iterable[ScenarioRecord], recipes: Iterable[Recipe]) -> tuple[dict[str, Any], ...]:
+    """All numbers of the scenarios of records."""
+    by_id = {recipe.id: recipe for recipe in recipes}
+    return tuple(resolve(scenario_of(record.seed, by_id[digests_of(record).recipe])) for record in records)
+
+
+def row_of(record: ScenarioRecord) -> CandidateRow:
+    """The row of an accepted candidate with nothing measured."""
+    digests = digests_of(record)
+    return replace(sample_row(record.seed, True, digests.recipe), scenario_digest=digests.scenario_digest)
 
 
 def sample_row(seed: int, accepted: bool, recipe: str = "") -> CandidateRow:
@@ -66,33 +79,32 @@ def sample_row(seed: int, accepted: bool, recipe: str = "") -> CandidateRow:
 def write_sample(folder: Path, pairs: list[tuple[Recipe, list[int]]]) -> Path:
     """A library of the records that pairs of a recipe and its seeds mean, and one more candidate that was rejected."""
     records = [sample_record(seed, recipe) for recipe, seeds in pairs for seed in seeds]
-    rows = [
-        replace(sample_row(record.fields.seed, True, record.proof.recipe), scenario_digest=record.proof.scenario_digest)
-        for record in records
-    ]
+    rows = [row_of(record) for record in records]
     library = NewLibrary(
         recipes=tuple(recipe for recipe, _ in pairs),
         records=tuple(records),
+        resolved=resolved_of(records, [recipe for recipe, _ in pairs]),
         candidates=[*rows, sample_row(999_007, False, pairs[0][0].id)],
         screening=SCREENING,
         versions={"numpy": np.__version__},
         reproducible=True,
     )
     folder.mkdir()
-    write_library(folder, library, (sample_traces(record.fields.seed) for record in records))
+    write_library(folder, library, (sample_traces(record.seed) for record in records))
     return folder
 
 
 def write_rows(folder: Path, rows: list[CandidateRow], recipe: Recipe, versions: dict[str, str] | None = None) -> Path:
     """A library whose candidates table has these rows, and whose records are the accepted ones."""
     records = tuple(sample_record(row.seed, recipe) for row in rows if row.accepted)
-    digests = {record.fields.seed: record.proof.scenario_digest for record in records}
+    digests = {record.seed: digests_of(record).scenario_digest for record in records}
     told = [
         replace(row, scenario_digest=row.scenario_digest or digests.get(row.seed), recipe=recipe.id) for row in rows
     ]
-    library = NewLibrary((recipe,), records, told, SCREENING, versions or {"numpy": np.__version__}, True)
+    resolved = resolved_of(records, [recipe])
+    library = NewLibrary((recipe,), records, resolved, told, SCREENING, versions or {"numpy": np.__version__}, True)
     folder.mkdir()
-    write_library(folder, library, (sample_traces(record.fields.seed) for record in records))
+    write_library(folder, library, (sample_traces(record.seed) for record in records))
     return folder
 
 

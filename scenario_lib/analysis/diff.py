@@ -111,7 +111,7 @@ def _rows(folder: Path, contents: LibraryContents) -> list[CandidateRow]:
 
 
 def _record_digest(record: ScenarioRecord) -> str | None:
-    return None if record.proof is None else record.proof.scenario_digest
+    return None if record.digests is None else record.digests.scenario_digest
 
 
 def _row_digest(row: CandidateRow) -> str | None:
@@ -140,11 +140,11 @@ def _moved(records: Pairs[ScenarioRecord]) -> Moved:
 
 
 def _traces_differ(before: ScenarioRecord, after: ScenarioRecord) -> bool:
-    if before.proof is None or after.proof is None:
+    if before.digests is None or after.digests is None:
         return False
-    return (before.proof.baseline_digest, before.proof.ofo_digest) != (
-        after.proof.baseline_digest,
-        after.proof.ofo_digest,
+    return (before.digests.baseline_digest, before.digests.ofo_digest) != (
+        after.digests.baseline_digest,
+        after.digests.ofo_digest,
     )
 
 

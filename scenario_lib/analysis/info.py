@@ -205,7 +205,7 @@ def _strata(contents: LibraryContents, rows: list[dict[str, Any]]) -> tuple[Stra
     if len(contents.recipes) < 2:
         return ()
     candidates = Counter(row["recipe"] for row in rows)
-    kinds = Counter((record.proof.recipe, record.kind) for record in contents.records if record.proof)
+    kinds = Counter((record.digests.recipe, record.kind) for record in contents.records if record.digests)
     quotas = {stratum.recipe: stratum.quota for stratum in contents.strata}
     return tuple(
         StratumInfo(

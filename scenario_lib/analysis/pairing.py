@@ -229,7 +229,7 @@ def changes(before: Any, after: Any, place: str) -> Iterator[Change]:
 
 
 def _engines(contents: LibraryContents) -> list[str]:
-    return sorted({record.proof.engine for record in contents.records if record.proof})
+    return sorted({record.digests.engine for record in contents.records if record.digests})
 
 
 def _recipe_changes(before: LibraryContents, after: LibraryContents) -> Iterator[Change]:

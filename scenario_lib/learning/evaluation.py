@@ -191,8 +191,8 @@ def held_out_warnings(
 
 def record_identity(library: ScenarioLibrary, record: ScenarioRecord) -> TrainedRecord:
     """Seed, recipe and digest of a record; computed where its library does not say."""
-    if record.proof is not None:
-        return TrainedRecord(record.seed, record.proof.recipe, record.proof.scenario_digest)
+    if record.digests is not None:
+        return TrainedRecord(record.seed, record.digests.recipe, record.digests.scenario_digest)
     return TrainedRecord(record.seed, library.recipe_of(record).id, scenario_digest(library.materialize(record)))
 
 

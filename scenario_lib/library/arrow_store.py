@@ -49,7 +49,7 @@ def kinds_of(records: Sequence[ScenarioRecord]) -> list[str]:
 
 
 _ARROW_TYPES = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
-_PROOF_FIELDS = tuple(field.name for field in fields(RecordDigests))
+_DIGEST_FIELDS = tuple(field.name for field in fields(RecordDigests))
 _OVERLAY = "training_overlay"
 _BLOCK = 1024
 
@@ -68,15 +68,15 @@ RECORDS_SCHEMA = pa.schema(_arrow_fields(RecordFields) + _arrow_fields(RecordDig
 
 
 def write_records(path: Path, records: Iterable[ScenarioRecord]) -> None:
-    """Write the columns of records that have proofs."""
+    """Write the columns of records that have digests."""
     write_batch(path, pa.RecordBatch.from_pylist([_row(record) for record in records], schema=RECORDS_SCHEMA))
 
 
 def _row(record: ScenarioRecord) -> dict[str, Any]:
-    if record.proof is None:
+    if record.digests is None:
         raise LookupError(f"the record of seed {record.seed} has no digests")
     overlay = None if record.training_overlay is None else canonical_json(record.training_overlay)
-    return {**record.contract(), _OVERLAY: overlay, **asdict(record.proof)}
+    return {**record.contract(), _OVERLAY: overlay, **asdict(record.digests)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class StoredRecords(Sequence[ScenarioRecord]):
         return self._columns
 
     def column(self, name: str) -> NDArray[Any]:
-        """One field of all records: a number of the contract, a text of the proof."""
+        """One field of all records: a number of the contract, a text of its digests."""
         field, column = self.columns.schema.field(name), self.columns.column(name)
         if field.nullable or pa.types.is_string(field.type):
             return np.array(column.to_pylist())
@@ -180,8 +180,8 @@ class StoredRecords(Sequence[ScenarioRecord]):
         for index, row in enumerate(self.columns.slice(first, count).to_pylist(), first):
             contract = {name: row[name] for name in CONTRACT_FIELDS}
             contract[_OVERLAY] = self._overlay(row[_OVERLAY], index)
-            proof = RecordDigests(**{name: row[name] for name in _PROOF_FIELDS})
-            yield ScenarioRecord(**contract, index=index, proof=proof, traces=self.shards)
+            digests = RecordDigests(**{name: row[name] for name in _DIGEST_FIELDS})
+            yield ScenarioRecord(**contract, index=index, digests=digests, traces=self.shards)
 
     def _overlay(self, text: str | None, index: int) -> dict[str, float] | None:
         if text is None:

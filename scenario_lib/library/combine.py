@@ -1,11 +1,9 @@
-"""Libraries made from others: candidates with their records are taken as they are, and replay or are refused.
+"""Libraries made from others, by merging several or exporting one recipe: candidates with their records are taken as
+they are, and replay or are refused.
 
 Nothing is simulated again and no figure changes. Every record is drawn again on the way, and both its traces are
-compared with their digests, so that a derived library holds only what its sources can prove.
-
-Merge libraries: every record keeps its own recipe, and no scenario is there twice.
-
-Export one recipe of a library: a library that openg2g's example can load.
+compared with their digests, so that a derived library holds only what its sources can prove. In a merged library every
+record keeps its own recipe, and no scenario is there twice.
 """
 
 import os
@@ -24,16 +22,16 @@ from scenario_lib.library.library import AnyLibrary, ScenarioLibrary, library_pa
 from scenario_lib.library.place import new_library, require_place
 from scenario_lib.library.provenance import write_origin
 from scenario_lib.library.recipe import in_order, loosest_thresholds, to_state
-from scenario_lib.library.record import CONTRACT_FIELDS, RecordDigests, RecordFields, ScenarioRecord
-from scenario_lib.library.writer import NewLibrary, NewRecord, write_library
+from scenario_lib.library.record import ScenarioRecord, digests_of
+from scenario_lib.library.writer import NewLibrary, write_library
 from scenario_lib.scenario.model import resolve
 
 SeedAndRecipe = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One candidate of a library.
+class StoredCandidate:
+    """One candidate of a library, as the library stores it.
 
     Attributes:
         library: Where it is from.
@@ -50,7 +48,7 @@ class Entry:
         return (self.row.seed, self.row.recipe)
 
 
-def entries_of(library: ScenarioLibrary) -> list[Entry]:
+def entries_of(library: ScenarioLibrary) -> list[StoredCandidate]:
     """All candidates of a library, with the records of the accepted ones.
 
     Raises:
@@ -70,21 +68,12 @@ def entries_of(library: ScenarioLibrary) -> list[Entry]:
     for name in {row.recipe for row in rows}:
         if name not in library.recipes or library.recipes[name].id != name:
             raise LibraryError(f"{library.path / METADATA}: recipe {name!r} is not there, or was edited")
-    return [Entry(library, row, records.get((row.seed, row.recipe)) if row.accepted else None) for row in rows]
+    return [
+        StoredCandidate(library, row, records.get((row.seed, row.recipe)) if row.accepted else None) for row in rows
+    ]
 
 
-def digests_of(record: ScenarioRecord) -> RecordDigests:
-    """The digests of a record of ours.
-
-    Raises:
-        LibraryError: It has none.
-    """
-    if record.proof is None:
-        raise LibraryError(f"the record of seed {record.seed} has no digests")
-    return record.proof
-
-
-def derived(entries: Iterable[Entry], sources: Sequence[ScenarioLibrary]) -> NewLibrary:
+def derived(entries: Iterable[StoredCandidate], sources: Sequence[ScenarioLibrary]) -> NewLibrary:
     """The library that these candidates of some libraries make, in the order of seeds.
 
     Raises:
@@ -92,11 +81,13 @@ def derived(entries: Iterable[Entry], sources: Sequence[ScenarioLibrary]) -> New
     """
     ordered = sorted(entries, key=lambda entry: entry.key)
     used = {entry.row.recipe for entry in ordered}
+    records = [(entry.library, entry.record) for entry in ordered if entry.record is not None]
     recipes = {name: recipe for source in sources for name, recipe in source.recipes.items() if name in used}
     strata = in_order(s for source in sources for s in source.contents.strata if s.recipe in used)
     return NewLibrary(
         recipes=tuple(recipes[name] for name in sorted(recipes)),
-        records=tuple(_replayed(entry.library, entry.record) for entry in ordered if entry.record is not None),
+        records=tuple(record for _, record in records),
+        resolved=tuple(_resolved(library, record) for library, record in records),
         candidates=[entry.row for entry in ordered],
         screening=loosest_thresholds(strata),
         versions=_versions(sources),
@@ -105,15 +96,14 @@ def derived(entries: Iterable[Entry], sources: Sequence[ScenarioLibrary]) -> New
     )
 
 
-def _replayed(library: ScenarioLibrary, record: ScenarioRecord) -> NewRecord:
+def _resolved(library: ScenarioLibrary, record: ScenarioRecord) -> dict[str, Any]:
+    """All numbers of a record's scenario, drawn again."""
     try:
-        scenario = library.materialize(record)
+        return resolve(library.materialize(record))
     except ScenarioLibError as error:
         raise ReplayError(
             f"{library.path}: seed {record.seed} does not replay, so nothing was written: {error}"
         ) from None
-    fields = RecordFields(**{name: getattr(record, name) for name in CONTRACT_FIELDS})
-    return NewRecord(fields, digests_of(record), resolve(scenario))
 
 
 def _versions(sources: Sequence[ScenarioLibrary]) -> dict[str, str]:
@@ -126,7 +116,7 @@ def _versions(sources: Sequence[ScenarioLibrary]) -> dict[str, str]:
 
 
 def write_derived(
-    folder: Path, entries: Sequence[Entry], sources: Sequence[ScenarioLibrary], done: dict[str, Any]
+    folder: Path, entries: Sequence[StoredCandidate], sources: Sequence[ScenarioLibrary], done: dict[str, Any]
 ) -> NewLibrary:
     """Write a derived library into an empty directory.
 
@@ -145,7 +135,7 @@ def write_derived(
     return library
 
 
-def _traces(entries: Iterable[Entry]) -> Iterator[tuple[Floats, Floats]]:
+def _traces(entries: Iterable[StoredCandidate]) -> Iterator[tuple[Floats, Floats]]:
     for entry in sorted(entries, key=lambda entry: entry.key):
         if entry.record is not None:
             yield entry.record.baseline_voltage_pen_per_step, entry.record.ofo_voltage_pen_per_step
@@ -231,7 +221,7 @@ def merge_libraries(paths: Sequence[AnyLibrary], out: str | os.PathLike[str], ov
     kept = [min(group, key=_preference) for group in groups]
     with new_library(place, overwrite, sources) as folder:
         merged = write_derived(folder, kept, libraries, {"command": "merge"})
-    recipes = [record.proof.recipe for record in merged.records]
+    recipes = [digests_of(record).recipe for record in merged.records]
     return MergeReport(
         path=target,
         records=len(merged.records),
@@ -243,35 +233,35 @@ def merge_libraries(paths: Sequence[AnyLibrary], out: str | os.PathLike[str], ov
     )
 
 
-def _by_scenario(entries: Iterable[Entry]) -> list[list[Entry]]:
+def _by_scenario(entries: Iterable[StoredCandidate]) -> list[list[StoredCandidate]]:
     """Entries with one scenario each; a candidate that failed before it was drawn is known by its seed and recipe."""
     listed = list(entries)
     digests: dict[SeedAndRecipe, str] = {e.key: e.row.scenario_digest for e in listed if e.row.scenario_digest}
-    groups: dict[object, list[Entry]] = {}
+    groups: dict[object, list[StoredCandidate]] = {}
     for entry in listed:
         groups.setdefault(digests.get(entry.key, entry.key), []).append(entry)
     return list(groups.values())
 
 
-def _preference(entry: Entry) -> tuple[bool, bool, bool, bool, str]:
+def _preference(entry: StoredCandidate) -> tuple[bool, bool, bool, bool, str]:
     """Lowest for the candidate that stays; the last part decides where nothing else does, the same in any order."""
     row = entry.row
-    proof = {} if entry.record is None else asdict(digests_of(entry.record))
+    digests = {} if entry.record is None else asdict(digests_of(entry.record))
     return (
         not row.accepted,
         not row.ofo_ran,
         row.failure is not None,
         row.engine != "reference",
-        canonical_json([asdict(row), proof]),
+        canonical_json([asdict(row), digests]),
     )
 
 
-def _differ(group: list[Entry]) -> bool:
+def _differ(group: list[StoredCandidate]) -> bool:
     accepted = [digests_of(entry.record) for entry in group if entry.record is not None]
-    return len({(proof.baseline_digest, proof.ofo_digest) for proof in accepted}) > 1
+    return len({(each.baseline_digest, each.ofo_digest) for each in accepted}) > 1
 
 
-def _source(library: ScenarioLibrary, every: list[Entry], kept: list[Entry]) -> Source:
+def _source(library: ScenarioLibrary, every: list[StoredCandidate], kept: list[StoredCandidate]) -> Source:
     own = [entry for entry in every if entry.library is library]
     stayed = {id(entry) for entry in kept}
     dropped = [entry for entry in own if id(entry) not in stayed]

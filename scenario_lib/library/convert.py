@@ -50,9 +50,9 @@ def contract_metadata(rest: dict[str, Any], records: Sequence[ScenarioRecord]) -
 
     Args:
         rest: All keys that do not grow with the number of records.
-        records: Records that have proofs.
+        records: Records that have digests.
     """
-    entries = ((asdict(record.proof) for record in records if record.proof), (r.contract() for r in records))
+    entries = ((asdict(record.digests) for record in records if record.digests), (r.contract() for r in records))
     return {**rest, **dict(zip(PER_RECORD, entries, strict=True))}
 
 
@@ -88,7 +88,7 @@ def _resolved_batches(records: StoredRecords) -> Iterator[pa.RecordBatch]:
 def _resolved_row(record: ScenarioRecord, records: StoredRecords) -> dict[str, Any]:
     row = records.shards.numbers_row(record.index)
     require_proven(row, record, records.shards.path_of(record.index))
-    return {"seed": record.seed, "recipe": None if record.proof is None else record.proof.recipe, **row}
+    return {"seed": record.seed, "recipe": None if record.digests is None else record.digests.recipe, **row}
 
 
 def write_sharded(source: Path, contents: LibraryContents, folder: Path) -> None:

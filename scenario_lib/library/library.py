@@ -159,7 +159,7 @@ class ScenarioLibrary:
         if len(found) == 1:
             return found[0]
         if found:
-            recipes = few(record.proof.recipe for record in found if record.proof)
+            recipes = few(record.digests.recipe for record in found if record.digests)
             raise UnknownNameError(
                 f"{self.path}: seed {seed} is there in several recipes ({recipes}); index by position"
             )
@@ -202,7 +202,7 @@ class ScenarioLibrary:
             UnknownNameError: The record is one of another library.
         """
         record = self.own_record(record)
-        name = "" if record.proof is None else record.proof.recipe
+        name = "" if record.digests is None else record.digests.recipe
         if name not in self.recipes:
             raise UnknownNameError(f"{self.path}: the record of seed {record.seed} is not one of this library")
         return self.recipes[name]
@@ -230,19 +230,19 @@ class ScenarioLibrary:
         recipe = self.recipe_of(record)
         stored = self.from_numbers if from_numbers is None else from_numbers
         scenario = self._resolved_scenario(record) if stored else self._drawn_scenario(record, recipe)
-        if not stored and record.proof is not None and scenario.training_run is not None:
-            self._check_generated_trace(record.proof.recipe, recipe)
+        if not stored and record.digests is not None and scenario.training_run is not None:
+            self._check_generated_trace(record.digests.recipe, recipe)
         self._compare_contract(record, scenario)
         return scenario
 
     def _drawn_scenario(self, record: ScenarioRecord, recipe: Recipe) -> Scenario:
         scenario = randomize_scenario(record.seed, experiment=recipe.experiment, settings=recipe.settings)
-        if record.proof is not None and scenario_digest(scenario) != record.proof.scenario_digest:
+        if record.digests is not None and scenario_digest(scenario) != record.digests.scenario_digest:
             raise ReplayError(self._why_different(record, scenario))
         return scenario
 
     def _resolved_scenario(self, record: ScenarioRecord) -> Scenario:
-        if record.proof is None:
+        if record.digests is None:
             raise LibraryError(
                 f"{self.path}: has no stored numbers, as scenario-lib did not write it; draw its scenarios"
             )

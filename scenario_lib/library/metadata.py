@@ -32,7 +32,7 @@ from scenario_lib.library.layout import (
     parse_layout,
 )
 from scenario_lib.library.npz_store import FileIdentity, TraceFile, file_identity, unless_replaced
-from scenario_lib.library.recipe import Recipe, Stratum, loosest_thresholds, read_strata, recipe_from_dict
+from scenario_lib.library.recipe import Recipe, StratumEntry, loosest_thresholds, read_strata, recipe_from_dict
 from scenario_lib.library.record import ScenarioRecord, parse_records
 from scenario_lib.library.shards import ShardFiles
 from scenario_lib.scenario.settings import RandomizationSettings
@@ -153,7 +153,7 @@ class LibraryContents:
     versions: dict[str, str]
     reproducible: bool
     digests: dict[str, str]
-    strata: tuple[Stratum, ...]
+    strata: tuple[StratumEntry, ...]
     layout: StoreLayout | None
     opened_as: FileIdentity = None
 
@@ -171,7 +171,7 @@ class LibraryContents:
         return TRACES if self.layout is None else self.layout.shard_of(record.index)
 
     def screening_of(self, recipe: str) -> dict[str, int | float]:
-        """The criteria that the candidates of one recipe were screened by; the range over all, if by several."""
+        """The criteria that the candidates of one recipe were screened by; the loosest, if by several."""
         return loosest_thresholds(stratum for stratum in self.strata if stratum.recipe == recipe)
 
     @contextmanager

@@ -6,7 +6,7 @@ the data that rollouts read say whether a replay can be expected to be equal.
 Strata: which recipe's candidates were screened by which thresholds, in a library that holds several.
 
 A library of one recipe and one screening says both once, and has no strata of its own to state. A mixture, or a
-library merged from others, states them here, one entry a stratum; `screening` is then the hull of all.
+library merged from others, states them here, one entry a stratum; `screening` is then the loosest thresholds of all.
 
 What the rollouts of one record read, as one digest: the record's part of the replay certificate.
 
@@ -140,7 +140,7 @@ def source_experiment(recipe: Recipe, system: str | None = None) -> Experiment:
 
 
 @dataclass(frozen=True, slots=True)
-class Stratum:
+class StratumEntry:
     """How the candidates of one recipe were screened.
 
     Attributes:
@@ -156,7 +156,7 @@ class Stratum:
     quota: dict[str, int] = field(default_factory=dict)
 
 
-def read_strata(metadata: dict[str, Any], recipes: Collection[str], source: str) -> tuple[Stratum, ...]:
+def read_strata(metadata: dict[str, Any], recipes: Collection[str], source: str) -> tuple[StratumEntry, ...]:
     """The strata that a library's metadata state, or one for each recipe by its one screening.
 
     Raises:
@@ -164,27 +164,27 @@ def read_strata(metadata: dict[str, Any], recipes: Collection[str], source: str)
         DataFileError: Not what strata are; the message names the source and the entry.
     """
     if "strata" not in metadata:
-        return tuple(Stratum(recipe, dict(metadata.get("screening", {}))) for recipe in recipes)
-    strata = parse_as(tuple[Stratum, ...], metadata["strata"], f"{source}: strata")
+        return tuple(StratumEntry(recipe, dict(metadata.get("screening", {}))) for recipe in recipes)
+    strata = parse_as(tuple[StratumEntry, ...], metadata["strata"], f"{source}: strata")
     for stratum in strata:
         if stratum.recipe not in recipes:
             raise LibraryError(f"{source}: strata name recipe {stratum.recipe!r}, which is not there")
     return strata
 
 
-def in_order(strata: Iterable[Stratum]) -> tuple[Stratum, ...]:
+def in_order(strata: Iterable[StratumEntry]) -> tuple[StratumEntry, ...]:
     """The strata, each once, in an order that does not depend on where they came from."""
     by_text = {canonical_json([s.recipe, s.screening, s.quota]): s for s in strata}
     return tuple(by_text[text] for text in sorted(by_text))
 
 
-def to_state(strata: tuple[Stratum, ...]) -> tuple[Stratum, ...]:
+def to_state(strata: tuple[StratumEntry, ...]) -> tuple[StratumEntry, ...]:
     """What a library has to state beside its one `screening`: nothing, if that says it all."""
     plain = all(stratum.screening == strata[0].screening and not stratum.quota for stratum in strata)
     return () if plain else strata
 
 
-def loosest_thresholds(strata: Iterable[Stratum]) -> dict[str, int | float]:
+def loosest_thresholds(strata: Iterable[StratumEntry]) -> dict[str, int | float]:
     """The narrowest thresholds within which the records of all strata are."""
     widest: dict[str, int | float] = {}
     for stratum in strata:

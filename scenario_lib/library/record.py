@@ -1,6 +1,6 @@
 """One accepted scenario of a library: its seed, what screening found, and the digests that prove a replay.
 
-The entries of a library's metadata, one a record, checked before they become records.
+The entries of a library's metadata, of which a record is made, are checked before.
 """
 
 from dataclasses import dataclass, fields
@@ -83,12 +83,12 @@ class ScenarioRecord(RecordFields):
 
     Attributes:
         index: Position in the library.
-        proof: Digests and recipe; None in a library without them.
+        digests: With the recipe; None in a library without them.
         traces: Where the penalty traces are read from.
     """
 
     index: int = 0
-    proof: RecordDigests | None = None
+    digests: RecordDigests | None = None
     traces: TraceSource | None = None
 
     @property
@@ -99,12 +99,12 @@ class ScenarioRecord(RecordFields):
     @property
     def ofo_voltage_pen_per_step(self) -> Floats:
         """OFO's penalty (pu^2) at every second, shape (T,); read from disk when asked for."""
-        return self._trace("ofo", None if self.proof is None else self.proof.ofo_digest)
+        return self._trace("ofo", None if self.digests is None else self.digests.ofo_digest)
 
     @property
     def baseline_voltage_pen_per_step(self) -> Floats:
         """The baseline's penalty (pu^2) at every second, shape (T,); read from disk when asked for."""
-        return self._trace("baseline", None if self.proof is None else self.proof.baseline_digest)
+        return self._trace("baseline", None if self.digests is None else self.digests.baseline_digest)
 
     def contract(self) -> dict[str, Any]:
         """The fields that openg2g's example knows, as plain values."""
@@ -131,9 +131,20 @@ class ScenarioRecord(RecordFields):
             "control window": f"{self.t_control_start} to {self.t_control_end} s",
             "PV scale, load scale": f"{self.pv_scale:.3f}, {self.load_scale:.3f}",
             "training overlay": "no" if self.training_overlay is None else "yes",
-            "recipe": "not stated" if self.proof is None else self.proof.recipe,
+            "recipe": "not stated" if self.digests is None else self.digests.recipe,
         }
         return html_table(f"Scenario record, seed {self.seed}", facts)
+
+
+def digests_of(record: ScenarioRecord) -> RecordDigests:
+    """The digests of a record of ours.
+
+    Raises:
+        LibraryError: It has none.
+    """
+    if record.digests is None:
+        raise LibraryError(f"the record of seed {record.seed} has no digests")
+    return record.digests
 
 
 def violation_kind(undervoltage_time_s: float, overvoltage_time_s: float) -> str:
@@ -161,23 +172,23 @@ def parse_records(
         raise TypeError("scenarios and proofs: expected lists")
     seen: set[tuple[str, int]] = set()
     records = []
-    for index, (entry, proof) in enumerate(zip(entries, proofs, strict=True)):
+    for index, (entry, own) in enumerate(zip(entries, proofs, strict=True)):
         place = f"{source}: scenarios[{index}]"
         check_entry(entry, place)
-        parsed = None if proof is None else _parse_proof(proof, f"{source}: proofs[{index}]")
+        parsed = None if own is None else _parse_digests(own, f"{source}: proofs[{index}]")
         if parsed is not None:
             if parsed.recipe not in recipes:
                 raise LibraryError(f"{place} names recipe {parsed.recipe!r}, which is not there")
             if (parsed.recipe, entry["seed"]) in seen:
                 raise LibraryError(f"{place}: seed {entry['seed']} is there twice")
             seen.add((parsed.recipe, entry["seed"]))
-        records.append(ScenarioRecord(**entry, index=index, proof=parsed, traces=traces))
+        records.append(ScenarioRecord(**entry, index=index, digests=parsed, traces=traces))
     return tuple(records)
 
 
-def _parse_proof(proof: dict[str, Any], place: str) -> RecordDigests:
-    parsed = RecordDigests(**proof)
-    for name, value in proof.items():
+def _parse_digests(own: dict[str, Any], place: str) -> RecordDigests:
+    parsed = RecordDigests(**own)
+    for name, value in own.items():
         if not isinstance(value, str):
             raise LibraryError(f"{place}: {name} is {value!r}; expected a text")
     return parsed

@@ -29,7 +29,7 @@ def require_proven(row: dict[str, Any], record: ScenarioRecord, path: Path) -> N
     Raises:
         LibraryError: Naming the file and the seed.
     """
-    digest = None if record.proof is None else record.proof.scenario_digest
+    digest = None if record.digests is None else record.digests.scenario_digest
     if row["scenario_digest"] != digest or hashlib.sha256(row["resolved"].encode()).hexdigest() != digest:
         raise LibraryError(
             f"{path}: the stored numbers of seed {record.seed} are not those that were screened; validate the library"
@@ -108,7 +108,7 @@ class ResolvedNumbers:
             LibraryError: The library has none, they are damaged, or they are not those that the record's digest is of.
         """
         with unless_replaced(self._rows.path_of(record.index).parent, self._opened_as):
-            if record.proof is None or self._row(record)["scenario_digest"] != record.proof.scenario_digest:
+            if record.digests is None or self._row(record)["scenario_digest"] != record.digests.scenario_digest:
                 raise self._error(record, "are not those that were screened")
             return self.written(record)
 
@@ -138,7 +138,7 @@ class ResolvedNumbers:
         numbers = self.numbers(record)
         try:
             scenario = scenario_from_resolved(numbers)
-            same = record.proof is not None and scenario_digest(scenario) == record.proof.scenario_digest
+            same = record.digests is not None and scenario_digest(scenario) == record.digests.scenario_digest
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
             text = " ".join(str(error).split())
             raise self._error(record, f"are not those of a scenario ({text})") from None

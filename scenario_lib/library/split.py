@@ -1,8 +1,7 @@
-"""Split groups of records into parts: proportionally within every stratum, the same whatever order they come in.
+"""Split a library into parts such as train, validation and test, which share neither a seed nor a scenario.
 
-Parts of a library by name, and how large each is to be: fractions that are kept exactly, or numbers of records.
-
-Split a library into parts such as train, validation and test, which share neither a seed nor a scenario.
+How large each part is to be is said by fractions, which are kept exactly, or numbers of records. Groups of records are
+dealt to the parts proportionally within every stratum, the same whatever order they come in.
 """
 
 import hashlib
@@ -19,7 +18,7 @@ from typing import Any
 from scenario_lib._files import digest_of
 from scenario_lib._values import as_flag, as_path, as_whole_number, convert_fields, refuse, refused
 from scenario_lib.errors import LibraryError
-from scenario_lib.library.combine import Entry, entries_of, write_derived
+from scenario_lib.library.combine import StoredCandidate, entries_of, write_derived
 from scenario_lib.library.library import AnyLibrary, ScenarioLibrary, library_path, opened
 from scenario_lib.library.place import new_library, require_parts_replaceable, require_place, sync_directory
 from scenario_lib.scenario.model import Scenario, resolve
@@ -250,7 +249,7 @@ def split_library(
 
 
 def assign(
-    library: ScenarioLibrary, entries: Sequence[Entry], shares: Mapping[str, Fraction], seed: int
+    library: ScenarioLibrary, entries: Sequence[StoredCandidate], shares: Mapping[str, Fraction], seed: int
 ) -> dict[int, str]:
     """Part of every seed."""
     leaders = linked(link for entry in entries for link in _links(library, entry))
@@ -271,7 +270,7 @@ def _groups(strata: Mapping[int, list[str]]) -> list[SplitGroup]:
     return [SplitGroup(name, " + ".join(sorted(kinds)), len(kinds)) for name, kinds in strata.items()]
 
 
-def _links(library: ScenarioLibrary, entry: Entry) -> list[tuple[int, object]]:
+def _links(library: ScenarioLibrary, entry: StoredCandidate) -> list[tuple[int, object]]:
     """What ties a candidate to others: its seed, and its scenario."""
     seed = entry.row.seed
     if entry.record is None:
@@ -284,7 +283,7 @@ def content_digest(scenario: Scenario) -> str:
     return digest_of({name: value for name, value in resolve(scenario).items() if name != "seed"})
 
 
-def _require_records(by_part: Mapping[str, list[Entry]], library: ScenarioLibrary) -> None:
+def _require_records(by_part: Mapping[str, list[StoredCandidate]], library: ScenarioLibrary) -> None:
     for name, entries in by_part.items():
         if not any(entry.row.accepted for entry in entries):
             raise LibraryError(
@@ -293,6 +292,6 @@ def _require_records(by_part: Mapping[str, list[Entry]], library: ScenarioLibrar
             )
 
 
-def _report(path: Path | None, entries: Sequence[Entry]) -> PartReport:
+def _report(path: Path | None, entries: Sequence[StoredCandidate]) -> PartReport:
     kinds = Counter(entry.record.kind for entry in entries if entry.record is not None)
     return PartReport(path, kinds.total(), len(entries), dict(kinds))

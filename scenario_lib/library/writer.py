@@ -13,22 +13,9 @@ from scenario_lib.library.candidates import CandidateRow, write_candidates, writ
 from scenario_lib.library.layout import CANDIDATES, DIGESTED, DIGESTS, FORMAT_VERSION, METADATA, RESOLVED, TRACES
 from scenario_lib.library.metadata import CONFIG_BANDS, config_of
 from scenario_lib.library.npz_store import write_traces
-from scenario_lib.library.recipe import Recipe, Stratum
-from scenario_lib.library.record import RecordDigests, RecordFields
+from scenario_lib.library.recipe import Recipe, StratumEntry
+from scenario_lib.library.record import ScenarioRecord, digests_of
 from scenario_lib.library.resolved_numbers import RESOLVED_SCHEMA
-
-
-@dataclass(frozen=True, slots=True)
-class NewRecord:
-    """A record about to be written.
-
-    Attributes:
-        resolved: All numbers of its scenario.
-    """
-
-    fields: RecordFields
-    proof: RecordDigests
-    resolved: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +24,8 @@ class NewLibrary:
 
     Attributes:
         recipes: All recipes that records name.
+        records: With their digests; where their traces are is not asked.
+        resolved: All numbers of the scenario of each record.
         screening: The criteria of the screening, by name.
         versions: Versions of what the figures depend on.
         reproducible: False if a row was decided by something that need not happen again, such as a timeout.
@@ -44,12 +33,13 @@ class NewLibrary:
     """
 
     recipes: tuple[Recipe, ...]
-    records: tuple[NewRecord, ...]
+    records: tuple[ScenarioRecord, ...]
+    resolved: tuple[dict[str, Any], ...]
     candidates: list[CandidateRow]
     screening: dict[str, float]
     versions: dict[str, str]
     reproducible: bool
-    strata: tuple[Stratum, ...] = ()
+    strata: tuple[StratumEntry, ...] = ()
 
 
 def write_library(folder: Path, library: NewLibrary, traces: Iterable[tuple[Floats, Floats]]) -> None:
@@ -62,7 +52,7 @@ def write_library(folder: Path, library: NewLibrary, traces: Iterable[tuple[Floa
     """
     write_traces(folder / TRACES, traces)
     write_candidates(folder / CANDIDATES, library.candidates)
-    _write_resolved(folder / RESOLVED, library.records)
+    _write_resolved(folder / RESOLVED, library)
     write_json(folder / METADATA, _metadata(library))
     write_digests(folder)
 
@@ -75,15 +65,15 @@ def write_digests(folder: Path, names: Iterable[str] = DIGESTED) -> None:
     )
 
 
-def _write_resolved(path: Path, records: tuple[NewRecord, ...]) -> None:
+def _write_resolved(path: Path, library: NewLibrary) -> None:
     rows = [
         {
-            "seed": record.fields.seed,
-            "recipe": record.proof.recipe,
-            "scenario_digest": record.proof.scenario_digest,
-            "resolved": canonical_json(record.resolved),
+            "seed": record.seed,
+            "recipe": digests_of(record).recipe,
+            "scenario_digest": digests_of(record).scenario_digest,
+            "resolved": canonical_json(resolved),
         }
-        for record in records
+        for record, resolved in zip(library.records, library.resolved, strict=True)
     ]
     write_table(path, pa.Table.from_pylist(rows, schema=RESOLVED_SCHEMA))
 
@@ -103,6 +93,6 @@ def _metadata(library: NewLibrary) -> dict[str, Any]:
         "screening": library.screening,
         **({"strata": [asdict(stratum) for stratum in library.strata]} if library.strata else {}),
         "recipes": {recipe.id: recipe.to_dict() for recipe in library.recipes},
-        "proofs": [asdict(record.proof) for record in library.records],
-        "scenarios": [asdict(record.fields) for record in library.records],
+        "proofs": [asdict(digests_of(record)) for record in library.records],
+        "scenarios": [record.contract() for record in library.records],
     }

@@ -8,7 +8,7 @@ from typing import ClassVar
 from scenario_lib._parsing import NIGHTLY, parse_as, read_toml
 from scenario_lib._values import STRICT, Bounds, count, require_bounds
 from scenario_lib.errors import DataFileError
-from scenario_lib.screening.recipe_file import NamedRecipe, RecipeFile, parse_strata, read_recipe_tables
+from scenario_lib.screening.recipe_file import RecipeFile, parse_strata, read_recipe_tables
 
 _SAMPLE_BOUNDS = {"own": count(), "reference": count()}
 _LIMIT_BOUNDS = {
@@ -115,13 +115,13 @@ class NightPlan:
     """A nightly run that is ready to be carried out: its file, and the strata of the recipe that the file names."""
 
     config: NightlyConfig
-    recipes: tuple[NamedRecipe, ...]
+    recipes: tuple[RecipeFile, ...]
     root: Path
     specs_dir: Path | None
 
-    def strata(self, night: date) -> list[NamedRecipe]:
+    def strata(self, night: date) -> list[RecipeFile]:
         """What a night builds: the recipe's strata, with the candidates of that day."""
-        return [replace(stratum, recipe=self._on(stratum.recipe, night)) for stratum in self.recipes]
+        return [self._on(recipe, night) for recipe in self.recipes]
 
     def _on(self, recipe: RecipeFile, night: date) -> RecipeFile:
         if recipe.candidates is None:
@@ -141,7 +141,7 @@ def read_nightly(path: Path) -> NightPlan:
     folder = path.resolve().parent
     file = folder / config.recipe
     recipes = parse_strata(read_recipe_tables(file), str(file))
-    for recipe in (stratum.recipe for stratum in recipes):
+    for recipe in recipes:
         if recipe.candidates is None:
             raise DataFileError(f"{file}: has no [candidates]; say there how many a night tries")
         if recipe.candidates.seeds is not None and config.seed_advance:

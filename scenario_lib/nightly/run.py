@@ -20,7 +20,7 @@ from scenario_lib.nightly.archive import NightFolders, latest_night
 from scenario_lib.nightly.config import NightlyLimits, NightPlan
 from scenario_lib.screening.build import ProgressHook, build_strata
 from scenario_lib.screening.criteria import FAILED
-from scenario_lib.screening.recipe_file import MeasureOptions, planned
+from scenario_lib.screening.recipe_file import planned
 from scenario_lib.screening.request import BuildOptions
 from scenario_lib.simulation.engines import REFERENCE, Engine
 from scenario_lib.validation.findings import Grade
@@ -184,7 +184,7 @@ def _pointed_at(report: NightReport, folders: NightFolders) -> NightReport:
 
 
 def _build(night: Night, library: Path, report: NightReport) -> NightReport:
-    strata = planned(night.plan.strata(night.date), MeasureOptions(night.plan.specs_dir))
+    strata = planned(night.plan.strata(night.date), night.plan.specs_dir)
     options = BuildOptions(library, night.run.jobs, night.run.timeout_s, resume=True, overwrite=True)
     try:
         build_strata(strata, options, night.on_progress)

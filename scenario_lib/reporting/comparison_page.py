@@ -358,7 +358,7 @@ def _provenance(libraries: Mapping[str, LibraryFacts]) -> Section:
 def _origin(facts: LibraryFacts) -> dict[str, str]:
     """What a library states of itself; what it does not state is left out."""
     contents = facts.contents
-    engines = sorted({record.proof.engine for record in contents.records if record.proof})
+    engines = sorted({record.digests.engine for record in contents.records if record.digests})
     return {
         **({"recipes": ", ".join(contents.recipes), "engines": ", ".join(engines)} if contents.digests else {}),
         **{f"built with {name}": version for name, version in contents.versions.items()},

@@ -115,7 +115,7 @@ def provenance_section(facts: LibraryFacts) -> Section:
 
 
 def _origin(facts: LibraryFacts) -> Table:
-    engines = Counter(record.proof.engine for record in facts.contents.records if record.proof)
+    engines = Counter(record.digests.engine for record in facts.contents.records if record.digests)
     own = bool(facts.contents.digests)
     rows = [
         ("feeders", ", ".join(facts.info.systems)),

@@ -1,8 +1,7 @@
-"""How far a build is, over all its strata.
+"""Build a library: measure candidates in parallel, judge them afterwards in seed order, publish all or nothing.
 
-Measuring candidates on machines that have none of our files: which ones it reads, and how it finds them there.
-
-Build a library: measure candidates in parallel, choose afterwards in seed order, publish all or nothing.
+Candidates can be measured on machines that have none of our files: `MeasureTask` says which ones it reads, and finds
+them there. Progress is told over all strata of a build.
 """
 
 import logging
@@ -15,7 +14,7 @@ from scenario_lib._arrays import Floats
 from scenario_lib._values import instance_of, refused
 from scenario_lib.errors import DataFileError
 from scenario_lib.execution.task_bundle import PackageFile, SharedFile, shared_file
-from scenario_lib.execution.tasks import RunOptions, TaskOutcome, require_usable, run_tasks
+from scenario_lib.execution.tasks import TaskOutcome, require_usable, run_tasks
 from scenario_lib.feeders.circuit_files import circuit_files, named_files
 from scenario_lib.library.place import publish
 from scenario_lib.library.provenance import distributions
@@ -29,19 +28,17 @@ from scenario_lib.screening.build_record import (
     library_of_strata,
     recipe_of,
 )
-from scenario_lib.screening.candidate import Candidate, Measured, MeasurePlan, StageFailure, measure_candidate
-from scenario_lib.screening.criteria import FAILED, Reason
-from scenario_lib.screening.journal import Journal, JournalLine, Workspace
-from scenario_lib.screening.request import BuildOptions, CandidateRequest, holds
-from scenario_lib.screening.select import (
-    JudgedCandidate,
-    PlannedStratum,
-    Screened,
-    Selection,
-    plan_stratum,
-    require_disjoint,
-    select,
+from scenario_lib.screening.candidate import (
+    Candidate,
+    MeasuredCandidate,
+    MeasurePlan,
+    StageFailure,
+    measure_candidate,
 )
+from scenario_lib.screening.criteria import FAILED, Reason
+from scenario_lib.screening.journal import Journal, Workspace
+from scenario_lib.screening.request import BuildOptions, CandidateRequest, holds
+from scenario_lib.screening.select import Selection, Stratum, plan_stratum, require_disjoint, select
 from scenario_lib.simulation.assets import assets_files, load_assets
 from scenario_lib.simulation.engines import REFERENCE, Engine, prepare
 from scenario_lib.simulation.opendss.check import check_feeder
@@ -68,7 +65,7 @@ ProgressHook = Callable[[BuildProgress], None]
 class Tally:
     """Progress over all strata, of which one is under way."""
 
-    def __init__(self, on_progress: ProgressHook, strata: Sequence[PlannedStratum]) -> None:
+    def __init__(self, on_progress: ProgressHook, strata: Sequence[Stratum]) -> None:
         self._on_progress = on_progress
         self._total = sum(_size(stratum.request) for stratum in strata)
         self._now = self._before = BuildProgress(self._total, 0, 0)
@@ -100,9 +97,9 @@ class MeasureTask:
     """Seed in, candidate out: `measure` under a plan, here or, with the files of the plan, elsewhere."""
 
     plan: MeasurePlan
-    measure: Callable[[MeasurePlan, int], Candidate] = measure_candidate
+    measure: Callable[[MeasurePlan, int], MeasuredCandidate] = measure_candidate
 
-    def __call__(self, seed: int) -> Candidate:
+    def __call__(self, seed: int) -> MeasuredCandidate:
         return self.measure(self.plan, seed)
 
     def packed(self) -> "tuple[MeasureTask, tuple[SharedFile, ...]]":
@@ -171,29 +168,30 @@ class BuildResult:
 
     Attributes:
         path: Where the library is.
-        screened: The strata, with the verdicts on their candidates.
+        strata: With the verdicts on their candidates.
         notice: Why the reference engine was taken though the compiled one was asked for; None if it was not.
         kept_existing: Nothing was accepted, so the library that was there stayed, and `path` is beside it.
     """
 
     path: Path
-    screened: list[Screened]
+    strata: list[Stratum]
     kept_existing: bool
     notice: str | None
     log: BuildLog
 
     def __repr__(self) -> str:
-        return f"BuildResult({str(self.path)!r}: {len(self.accepted)} accepted of {len(self.chosen)} candidates)"
+        return f"BuildResult({str(self.path)!r}: {len(self.accepted)} accepted of {len(self.candidates)} candidates)"
 
     @property
-    def chosen(self) -> list[JudgedCandidate]:
-        """All rows of the candidates table, in seed order."""
-        return sorted((choice for part in self.screened for choice in part.chosen), key=lambda c: c.measured.seed)
+    def candidates(self) -> list[Candidate]:
+        """All of the candidates table, with their verdicts, in seed order."""
+        every = (candidate for stratum in self.strata for candidate in stratum.candidates)
+        return sorted(every, key=lambda candidate: candidate.seed)
 
     @property
     def shortfalls(self) -> list[str]:
         """Where fewer were accepted than asked for, such as "evening: 40 of 50 mixed"."""
-        return [text for part in self.screened for text in part.shortfalls]
+        return [text for stratum in self.strata for text in stratum.shortfalls]
 
     @property
     def target_missed(self) -> bool:
@@ -201,12 +199,12 @@ class BuildResult:
         return bool(self.shortfalls)
 
     @property
-    def accepted(self) -> list[JudgedCandidate]:
-        return [chosen for chosen in self.chosen if chosen.accepted]
+    def accepted(self) -> list[Candidate]:
+        return [candidate for candidate in self.candidates if candidate.accepted]
 
     @property
-    def failed(self) -> list[JudgedCandidate]:
-        return [chosen for chosen in self.chosen if chosen.reason in FAILED]
+    def failed(self) -> list[Candidate]:
+        return [candidate for candidate in self.candidates if candidate.reason in FAILED]
 
 
 def build_library(
@@ -226,10 +224,10 @@ def build_library(
 
 
 def build_strata(
-    strata: Sequence[PlannedStratum],
+    strata: Sequence[Stratum],
     options: BuildOptions,
     on_progress: ProgressHook = lambda _: None,
-    known: EarlierResults = NO_EARLIER_RESULTS,
+    earlier: EarlierResults = NO_EARLIER_RESULTS,
 ) -> BuildResult:
     """Build and publish one library, stratum by stratum.
 
@@ -237,7 +235,7 @@ def build_strata(
         strata: What is built; strata share no seed.
         options: Where to, and how it runs.
         on_progress: Called as candidates finish.
-        known: Candidates that need not be measured again.
+        earlier: Candidates that need not be measured again.
 
     Raises:
         MissingExtraError, ClusterError: The cluster cannot be used; nothing was started. Or it is gone: what is
@@ -255,25 +253,21 @@ def build_strata(
         if options.cluster is not None:
             require_usable(options.cluster, distributions())
         strata, notice = _ready(strata)
-        recipes = [recipe_of(stratum.plan, stratum.name) for stratum in strata]
-        record = build_record(strata, recipes)
+        record = build_record(strata)
         resumed = _open_journal(workspace.journal, record, options)
         logger.debug("%s: %d workers on engine %s", options.out, options.jobs, strata[0].plan.engine.label)
         log = BuildLog(jobs=options.jobs, resumed=len(resumed))
-        running = _Running(workspace, {**known.lines, **resumed}, known, options, Tally(on_progress, strata))
+        running = _Running(workspace, {**earlier.candidates, **resumed}, earlier, options, Tally(on_progress, strata))
         with workspace.resumable():
-            screened = [
-                Screened(stratum, recipe, recipe.id, running.screen(stratum))
-                for stratum, recipe in zip(strata, recipes, strict=True)
-            ]
+            strata = [replace(stratum, candidates=running.screen(stratum)) for stratum in strata]
             log.seconds_by_seed = running.seconds_by_seed()
-            library = library_of_strata(screened, running.lines, record["versions"])
+            library = library_of_strata(strata, record["versions"])
             path = _write(workspace, library, log, running.traces)
         workspace.journal.discard()
         logger.debug("%s: published with %d records", path, len(library.records))
     return BuildResult(
         path=path,
-        screened=screened,
+        strata=strata,
         kept_existing=path != workspace.target,
         notice=notice,
         log=log,
@@ -285,20 +279,23 @@ def _write(
 ) -> Path:
     """Write the library beside its place and put it there; returns where it landed."""
     folder = workspace.empty_finished()
-    write_library(folder, library, (traces_of(record.fields.seed) for record in library.records))
+    write_library(folder, library, (traces_of(record.seed) for record in library.records))
     log.write(folder)
     return _publish(workspace, folder, bool(library.records))
 
 
-def _ready(strata: Sequence[PlannedStratum]) -> tuple[list[PlannedStratum], str | None]:
-    """The strata with engines that model their experiments, and a notice if they are not those asked for."""
-    ready: list[PlannedStratum] = []
+def _ready(strata: Sequence[Stratum]) -> tuple[list[Stratum], str | None]:
+    """The strata with engines that model their experiments and digests of their data, and a notice if an engine is
+    not the one asked for.
+    """
+    ready: list[Stratum] = []
     notices = []
     for stratum in strata:
         check_feeder(stratum.plan.experiment)
         plan, notice = _with_engine(_anchored(stratum.plan))
         ready.append(replace(stratum, plan=plan))
         notices.append(notice)
+    ready = [replace(stratum, recipe=recipe_of(stratum.plan, stratum.name)) for stratum in ready]
     return ready, next(filter(None, notices), None)
 
 
@@ -317,7 +314,7 @@ def _with_engine(plan: MeasurePlan) -> tuple[MeasurePlan, str | None]:
     return replace(plan, engine=Engine(REFERENCE)), notice
 
 
-def _open_journal(journal: Journal, record: dict[str, object], options: BuildOptions) -> dict[int, JournalLine]:
+def _open_journal(journal: Journal, record: dict[str, object], options: BuildOptions) -> dict[int, Candidate]:
     if options.resume and journal.exists:
         return journal.resume(record)
     journal.start(record)
@@ -338,58 +335,55 @@ class _Running:
     """What the strata of a build share while candidates are measured."""
 
     workspace: Workspace
-    lines: dict[int, JournalLine]
-    known: EarlierResults
+    finished: dict[int, Candidate]
+    earlier: EarlierResults
     options: BuildOptions
     tally: Tally
 
-    def screen(self, stratum: PlannedStratum) -> list[JudgedCandidate]:
-        """Measure what is still needed of a stratum, and choose."""
+    def screen(self, stratum: Stratum) -> tuple[Candidate, ...]:
+        """Measure what is still needed of a stratum, and judge."""
         self.tally.begin_stratum()
         while True:
             _measure(stratum, self.options, _State(self, stratum))
             seeds = stratum.request.seed_order()
-            wanted = [line.measured for seed, line in self.lines.items() if holds(seeds, seed)]
-            chosen = select(wanted, stratum.plan.criteria, stratum.request.goal)
-            # Only figures known from before may come without traces; what is accepted of them is measured after all.
-            lacking = [choice.measured.seed for choice in chosen if choice.accepted and not self._has_traces(choice)]
-            if not lacking:
-                return chosen
-            for seed in lacking:
-                del self.lines[seed]
+            wanted = [candidate for seed, candidate in self.finished.items() if holds(seeds, seed)]
+            judged = select(wanted, stratum.plan.criteria, stratum.request.goal)
+            # Only earlier candidates may come without traces; those that are accepted are measured after all.
+            untraced = [each.seed for each in judged if each.accepted and each.trace_digests is None]
+            if not untraced:
+                return tuple(judged)
+            for seed in untraced:
+                del self.finished[seed]
 
-    def _has_traces(self, choice: JudgedCandidate) -> bool:
-        return self.lines[choice.measured.seed].trace_digests is not None
-
-    def keep(self, candidate: Candidate, seconds: float) -> None:
+    def keep(self, measured: MeasuredCandidate, seconds: float) -> None:
         """Write down a finished candidate, and see that there is room for the library."""
-        seed = candidate.measured.seed
-        self.lines[seed] = self.workspace.journal.append(candidate, seconds)
-        self.workspace.require_room(len(self.lines), self.tally.accepted)
+        candidate, traces = measured
+        self.finished[candidate.seed] = self.workspace.journal.append(candidate, traces, seconds)
+        self.workspace.require_room(len(self.finished), self.tally.accepted)
 
     def traces(self, seed: int) -> tuple[Floats, Floats]:
         """The (baseline, OFO) penalty traces of an accepted candidate."""
-        return self.known.traces(seed) if self._was_known(seed) else self.workspace.journal.traces(seed)
+        return self.earlier.traces(seed) if self._is_earlier(seed) else self.workspace.journal.traces(seed)
 
     def seconds_by_seed(self) -> dict[int, float]:
         """How long each candidate took that was measured for this build (s)."""
-        return {seed: line.seconds for seed, line in self.lines.items() if not self._was_known(seed)}
+        return {seed: each.seconds for seed, each in self.finished.items() if not self._is_earlier(seed)}
 
-    def _was_known(self, seed: int) -> bool:
-        return self.lines[seed] is self.known.lines.get(seed)
+    def _is_earlier(self, seed: int) -> bool:
+        return self.finished[seed] is self.earlier.candidates.get(seed)
 
 
 class _State:
     """What is finished so far of one stratum, and whether it is enough."""
 
-    def __init__(self, running: _Running, stratum: PlannedStratum) -> None:
+    def __init__(self, running: _Running, stratum: Stratum) -> None:
         self._running = running
-        self._lines = running.lines
+        self._measured = running.finished
         self._request = stratum.request
         self._selection = Selection(stratum.plan.criteria, stratum.request.goal)
         self._seeds = stratum.request.seed_order()
         self._next = 0
-        self._finished = sum(holds(self._seeds, seed) for seed in self._lines)
+        self._finished = sum(holds(self._seeds, seed) for seed in self._measured)
         self._advance()
 
     def waiting(self) -> Iterator[int]:
@@ -397,20 +391,19 @@ class _State:
         for seed in self._seeds:
             if self._selection.enough:
                 return
-            if seed not in self._lines:
+            if seed not in self._measured:
                 yield seed
 
-    def finish(self, outcome: TaskOutcome[int, Candidate]) -> None:
+    def finish(self, outcome: TaskOutcome[int, MeasuredCandidate]) -> None:
         """Write down one more candidate."""
-        candidate = outcome.result or _failed(outcome)
         self._finished += 1
-        self._running.keep(candidate, outcome.seconds)
+        self._running.keep(outcome.result or (_failed(outcome), None), outcome.seconds)
         self._advance()
 
     def _advance(self) -> None:
         """Move the finished beginning of the seed order forward; only it decides whether enough are accepted."""
-        while self._next < len(self._seeds) and self._seeds[self._next] in self._lines:
-            self._selection.add(self._lines[self._seeds[self._next]].measured)
+        while self._next < len(self._seeds) and self._seeds[self._next] in self._measured:
+            self._selection.judge(self._measured[self._seeds[self._next]])
             self._next += 1
         accepted, total = self._selection.accepted, self._request.goal.total
         # Seeds beyond the last one needed may have been under way; they count for nothing.
@@ -418,17 +411,14 @@ class _State:
         self._running.tally.show(self._finished if total is None else accepted, accepted)
 
 
-def _measure(stratum: PlannedStratum, options: BuildOptions, state: _State) -> None:
-    jobs = min(options.jobs, stratum.request.most_candidates)
-    run = RunOptions(jobs=jobs, timeout_s=options.timeout_s, cluster=options.cluster)
+def _measure(stratum: Stratum, options: BuildOptions, state: _State) -> None:
+    run = options.run(most_jobs=stratum.request.most_candidates)
     for outcome in run_tasks(MeasureTask(stratum.plan, measure_candidate), state.waiting(), run):
         state.finish(outcome)
 
 
-def _failed(outcome: TaskOutcome[int, Candidate]) -> Candidate:
+def _failed(outcome: TaskOutcome[int, MeasuredCandidate]) -> Candidate:
     failure = outcome.failure
     if failure is None:
         raise LookupError(f"seed {outcome.task} has neither a result nor a failure")
-    return Candidate(
-        Measured(outcome.task, failure=StageFailure(Reason(failure.code), "worker", None, failure.message)), None
-    )
+    return Candidate(outcome.task, failure=StageFailure(Reason(failure.code), "worker", None, failure.message))

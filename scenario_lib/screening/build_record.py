@@ -1,8 +1,8 @@
-"""Where a build's figures come from: its recipe with digests of all data that rollouts read.
+"""What a build leaves behind: its recipes and plan, what a library stores of its candidates, and the build log.
 
-From screened strata to what a library's files hold.
-
-The build log: dates, durations and facts about the machine, apart from the files that are compared.
+A row of the candidates table and the entry of a record are views of a candidate. Their figures are read from it by one
+table of columns, by which a stored row becomes a candidate again, as a build would have measured it under other
+thresholds. The build log has dates, durations and facts about the machine, apart from the files that are compared.
 """
 
 import datetime
@@ -19,17 +19,29 @@ import numpy as np
 
 from scenario_lib._arrays import Floats
 from scenario_lib._files import write_json
+from scenario_lib.errors import ReplayError
 from scenario_lib.feeders.circuit_files import circuit_digest
+from scenario_lib.library.candidates import CandidateRow
 from scenario_lib.library.layout import BUILD_LOG
 from scenario_lib.library.provenance import versions
-from scenario_lib.library.recipe import DataDigests, Recipe, in_order, loosest_thresholds, recipe_from_dict, to_state
+from scenario_lib.library.recipe import (
+    DataDigests,
+    Recipe,
+    RolloutInputs,
+    in_order,
+    loosest_thresholds,
+    recipe_from_dict,
+    to_state,
+)
+from scenario_lib.library.record import CONTRACT_FIELDS, RecordDigests, ScenarioRecord
 from scenario_lib.library.writer import NewLibrary
+from scenario_lib.metrics.voltage import VoltageMeasures
 from scenario_lib.models.power_traces import training_trace_recipe
-from scenario_lib.screening.candidate import MeasurePlan
-from scenario_lib.screening.candidate_rows import candidate_row, new_record
-from scenario_lib.screening.criteria import KINDS, Reason
-from scenario_lib.screening.journal import JournalLine
-from scenario_lib.screening.select import PlannedStratum, Screened
+from scenario_lib.scenario.model import Scenario, resolve, scenario_digest
+from scenario_lib.scenario.randomize import randomize_scenario
+from scenario_lib.screening.candidate import Candidate, MeasurePlan, StageFailure
+from scenario_lib.screening.criteria import KINDS, Reason, ScreeningCriteria, margins
+from scenario_lib.screening.select import Stratum
 from scenario_lib.simulation.assets import assets_digest
 
 
@@ -60,9 +72,9 @@ def plan_record(plan: MeasurePlan, recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def build_record(strata: Sequence[PlannedStratum], recipes: Sequence[Recipe]) -> dict[str, Any]:
+def build_record(strata: Sequence[Stratum]) -> dict[str, Any]:
     """The same for a whole build: that of its one plan, or those of all strata with where their seeds begin."""
-    records = [plan_record(stratum.plan, recipe) for stratum, recipe in zip(strata, recipes, strict=True)]
+    records = [plan_record(stratum.plan, stratum.recipe) for stratum in strata]
     if strata[0].name is None:
         return records[0]
     # Without its first seed a journal could be resumed under strata that deal the seeds otherwise.
@@ -71,6 +83,96 @@ def build_record(strata: Sequence[PlannedStratum], recipes: Sequence[Recipe]) ->
         for stratum, record in zip(strata, records, strict=True)
     }
     return {"strata": list(parts), "stratum": parts, "versions": versions()}
+
+
+# Columns of the candidates table that are a candidate's own, and where: both ways of reading go by this table.
+# All other columns follow from these and the thresholds.
+_COLUMNS = {
+    "seed": "seed",
+    "scenario_digest": "scenario_digest",
+    "pv_scale": "pv_scale",
+    "load_scale": "load_scale",
+    "baseline_integral": "baseline.integral_pu_s",
+    "baseline_violation_time_s": "baseline.violation_time_s",
+    "bl_undervoltage_time_s": "baseline.undervoltage_time_s",
+    "bl_overvoltage_time_s": "baseline.overvoltage_time_s",
+    "baseline_worst_v_min_pu": "baseline.worst_v_min_pu",
+    "baseline_worst_v_max_pu": "baseline.worst_v_max_pu",
+    "ofo_integral": "ofo.integral_pu_s",
+    "ofo_violation_time_s": "ofo.violation_time_s",
+    "ofo_undervoltage_time_s": "ofo.undervoltage_time_s",
+    "ofo_overvoltage_time_s": "ofo.overvoltage_time_s",
+    "ofo_worst_v_min_pu": "ofo.worst_v_min_pu",
+    "ofo_worst_v_max_pu": "ofo.worst_v_max_pu",
+    "ofo_always_min": "ofo_always_min",
+    "failed_stage": "failure.stage",
+    "failed_step": "failure.step",
+    "failure": "failure.message",
+    "reason": "reason",
+}
+_FOLLOWING = ("accepted", "kind", "ofo_ran", "recovery_frac")
+_PARTS = {"baseline": VoltageMeasures, "ofo": VoltageMeasures, "failure": StageFailure}
+_MAY_BE_MISSING = "step"
+
+
+def candidate_row(candidate: Candidate, criteria: ScreeningCriteria, recipe: str, engine: str) -> CandidateRow:
+    """The row of a judged candidate.
+
+    Args:
+        candidate: With its verdict.
+        criteria: The thresholds that it was judged by.
+        recipe: Identifier of its recipe.
+        engine: Label of the engine that it was measured on.
+    """
+    start, end = candidate.control_window(criteria)
+    distances = asdict(margins(candidate.baseline, candidate.ofo, criteria))
+    figures = {column: _figure(candidate, place) for column, place in _COLUMNS.items()}
+    return CandidateRow(
+        **{**figures, "reason": str(candidate.reason)},
+        **{name: getattr(candidate, name) for name in _FOLLOWING},
+        **{f"{name}_margin": distance for name, distance in distances.items()},
+        t_control_start=start,
+        t_control_end=end,
+        recipe=recipe,
+        engine=engine,
+    )
+
+
+def _figure(candidate: Candidate, place: str) -> Any:
+    """What a candidate has at a place such as "baseline.integral_pu_s"; None where that rollout did not run."""
+    part, _, name = place.rpartition(".")
+    holder = getattr(candidate, part) if part else candidate
+    return None if holder is None else getattr(holder, name)
+
+
+def candidate_of_row(row: CandidateRow, digests: RecordDigests | None, criteria: ScreeningCriteria) -> Candidate:
+    """A stored candidate, with the verdict that it has there.
+
+    Args:
+        row: Of the candidates table.
+        digests: Those of its record, if it was accepted; otherwise its traces were not kept.
+        criteria: Thresholds with the same buffers of the control window; where the window was cut at an end of the
+            hour, the candidate's violations end at another second that gives it again.
+    """
+    own: dict[str, dict[str, Any]] = {"": {}, **{part: {} for part in _PARTS}}
+    for column, place in _COLUMNS.items():
+        part, _, name = place.rpartition(".")
+        own[part][name] = getattr(row, column)
+    reason = Reason(row.reason)
+    own["failure"]["reason"] = reason
+    parts: dict[str, Any] = {part: None if _lacks(own[part]) else kind(**own[part]) for part, kind in _PARTS.items()}
+    start, end = row.t_control_start, row.t_control_end
+    return Candidate(
+        **{**own[""], "reason": reason},
+        **parts,
+        first_violation_s=None if start is None else start + criteria.window_before_s,
+        last_violation_s=None if end is None else end - criteria.window_after_s,
+        trace_digests=None if digests is None else (digests.baseline_digest, digests.ofo_digest),
+    )
+
+
+def _lacks(figures: Mapping[str, Any]) -> bool:
+    return any(value is None for name, value in figures.items() if name != _MAY_BE_MISSING)
 
 
 _BY_CHANCE = (Reason.TIMEOUT, Reason.WORKER_DIED)
@@ -82,43 +184,80 @@ def _no_traces(seed: int) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class EarlierResults:
-    """Candidates whose figures are known before a build begins.
+    """Candidates that were measured before a build begins.
 
     Attributes:
-        lines: By seed; without digests where there are no traces.
-        traces: The (baseline, OFO) penalty traces of a seed whose line has their digests.
+        candidates: By seed; without digests where there are no traces.
+        traces: The (baseline, OFO) penalty traces of a seed whose candidate has their digests.
     """
 
-    lines: Mapping[int, JournalLine] = field(default_factory=dict)
+    candidates: Mapping[int, Candidate] = field(default_factory=dict)
     traces: Callable[[int], tuple[Floats, Floats]] = _no_traces
 
 
 NO_EARLIER_RESULTS = EarlierResults()
 
 
-def library_of_strata(
-    screened: Sequence[Screened], lines: Mapping[int, JournalLine], versions: dict[str, str]
-) -> NewLibrary:
-    """The library of all strata, in the order of seeds.
+def library_of_strata(strata: Sequence[Stratum], versions: dict[str, str]) -> NewLibrary:
+    """The library of all strata, which are screened, in the order of seeds.
 
     Raises:
         ReplayError: The scenario of an accepted candidate, drawn here, is not the one that its worker simulated.
     """
-    every = sorted(
-        ((choice, part) for part in screened for choice in part.chosen), key=lambda pair: pair[0].measured.seed
-    )
-    strata = in_order(part.entry for part in screened)
+    rows, records, resolved = [], [], []
+    views = [_StratumView(stratum) for stratum in strata]
+    pairs = [(candidate, view) for view in views for candidate in view.stratum.candidates]
+    for candidate, view in sorted(pairs, key=lambda pair: pair[0].seed):
+        rows.append(view.row(candidate))
+        if candidate.accepted:
+            scenario = view.scenario(candidate)
+            records.append(view.record(candidate, rows[-1], scenario))
+            resolved.append(resolve(scenario))
+    entries = in_order(stratum.entry for stratum in strata)
     return NewLibrary(
-        recipes=tuple(part.recipe for part in screened),
-        records=tuple(
-            new_record(choice, lines[choice.measured.seed], part) for choice, part in every if choice.accepted
-        ),
-        candidates=[candidate_row(choice, part) for choice, part in every],
-        screening=loosest_thresholds(strata),
+        recipes=tuple(stratum.recipe for stratum in strata),
+        records=tuple(records),
+        resolved=tuple(resolved),
+        candidates=rows,
+        screening=loosest_thresholds(entries),
         versions=versions,
-        reproducible=not any(choice.reason in _BY_CHANCE for choice, _ in every),
-        strata=to_state(strata),
+        reproducible=not any(candidate.reason in _BY_CHANCE for candidate, _ in pairs),
+        strata=to_state(entries),
     )
+
+
+class _StratumView:
+    """What a library stores of the candidates of one stratum, with what they share computed once."""
+
+    def __init__(self, stratum: Stratum) -> None:
+        self.stratum = stratum
+        self._plan = stratum.plan
+        self._recipe, self._engine = stratum.recipe.id, stratum.plan.engine.label
+        self._inputs = RolloutInputs(stratum.recipe)
+
+    def row(self, candidate: Candidate) -> CandidateRow:
+        return candidate_row(candidate, self._plan.criteria, self._recipe, self._engine)
+
+    def scenario(self, candidate: Candidate) -> Scenario:
+        """The scenario of a candidate, drawn here."""
+        plan, seed = self._plan, candidate.seed
+        scenario = randomize_scenario(seed, experiment=plan.experiment, settings=plan.settings)
+        if scenario_digest(scenario) != candidate.scenario_digest:
+            raise ReplayError(f"seed {seed} draws another scenario here than in its worker; are versions mixed?")
+        return scenario
+
+    def record(self, candidate: Candidate, row: CandidateRow, scenario: Scenario) -> ScenarioRecord:
+        """The record of an accepted candidate: figures as in its row, under the names that the contract has too."""
+        if candidate.trace_digests is None or candidate.scenario_digest is None:
+            raise LookupError(f"seed {candidate.seed} was accepted without figures or traces")
+        shared = {name: getattr(row, name) for name in CONTRACT_FIELDS if name in CandidateRow.__slots__}
+        overlay, digest = scenario.params.training_overlay, candidate.scenario_digest
+        inputs = self._inputs.digest(self._engine, digest, scenario.training_run is not None)
+        return ScenarioRecord(
+            **shared,
+            training_overlay=None if overlay is None else overlay.to_dict(),
+            digests=RecordDigests(self._recipe, self._engine, digest, *candidate.trace_digests, inputs),
+        )
 
 
 @dataclass(slots=True)

@@ -1,10 +1,11 @@
-"""Measure one candidate: draw it, simulate it without control and under OFO, and reduce the rollouts to figures.
+"""A candidate, and how one is measured: draw it, simulate it without control and under OFO, reduce that to figures.
 
-This is what runs in workers. It is a pure function of (plan, seed): which worker, in which order, after which other
-candidates makes no difference.
+Measuring is what runs in workers. It is a pure function of (plan, seed): which worker, in which order, after which
+other candidates makes no difference. A candidate is one thing from there to the library: a line of the journal, a row
+of the candidates table and a record of the library are views of it; see `build_record.py` for the last two.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,10 +18,20 @@ from scenario_lib.execution.tasks import one_line
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.experiment_file import as_experiment
 from scenario_lib.metrics.voltage import VoltageMeasures
-from scenario_lib.scenario.model import Scenario, scenario_digest
+from scenario_lib.scenario.model import scenario_digest
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
-from scenario_lib.screening.criteria import KINDS, Reason, ScreeningCriteria, as_screened, judge, judge_baseline
+from scenario_lib.screening.criteria import (
+    KINDS,
+    Reason,
+    ScreeningCriteria,
+    as_screened,
+    control_window,
+    judge,
+    judge_baseline,
+    kind_of,
+    recovery_frac,
+)
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import Engine, Simulated, as_engine, simulator
 from scenario_lib.simulation.rollout import Rollout
@@ -78,13 +89,17 @@ class StageFailure:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """One candidate's figures.
+class Candidate:
+    """A seed with its figures and, once it is judged, its verdict.
 
     Attributes:
+        scenario_digest: SHA-256 of the drawn scenario; None, as the draws, if it failed before.
         baseline, ofo: Measures of the two rollouts; None where one did not run or failed.
         ofo_always_min: OFO kept every model at its smallest batch after the first seconds.
         first_violation_s, last_violation_s: Of the baseline; None without any.
+        trace_digests: Of the baseline's and OFO's penalty traces; None unless they are kept.
+        seconds: How long it took in its worker, for the build log; two candidates that differ in it are equal.
+        reason: Why it is in the library, or not; None before it is judged.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = STRICT
@@ -99,21 +114,41 @@ class Measured:
     first_violation_s: int | None = None
     last_violation_s: int | None = None
     failure: StageFailure | None = None
+    trace_digests: tuple[str, str] | None = None
+    seconds: float = field(default=0.0, compare=False)
+    reason: Reason | None = None
+
+    @property
+    def accepted(self) -> bool:
+        return self.reason is Reason.ACCEPTED
+
+    @property
+    def kind(self) -> str | None:
+        """Which limit its baseline breaks; None if it breaks none, or was not measured."""
+        return None if self.baseline is None else kind_of(self.baseline)
+
+    @property
+    def ofo_ran(self) -> bool:
+        """Whether its OFO rollout was simulated."""
+        return self.ofo is not None
+
+    @property
+    def recovery_frac(self) -> float | None:
+        """Part of the baseline's integral that OFO removes; None unless both rollouts ran."""
+        return None if self.baseline is None or self.ofo is None else recovery_frac(self.baseline, self.ofo)
+
+    def control_window(self, criteria: ScreeningCriteria) -> tuple[int | None, int | None]:
+        """The part of the hour that matters (s); nothing without a violation."""
+        if self.first_violation_s is None or self.last_violation_s is None:
+            return None, None
+        return control_window(self.first_violation_s, self.last_violation_s, criteria)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """What a worker sends back.
-
-    Attributes:
-        traces: The (baseline, OFO) penalty traces, shape (2, T); None unless the candidate may be accepted.
-    """
-
-    measured: Measured
-    traces: Floats | None
+MeasuredCandidate = tuple[Candidate, Floats | None]
+"""What a worker sends back: a candidate, and its (baseline, OFO) penalty traces, if kept, of shape (2, T)."""
 
 
-def measure_candidate(plan: MeasurePlan, seed: int) -> Candidate:
+def measure_candidate(plan: MeasurePlan, seed: int) -> MeasuredCandidate:
     """Figures of one seed; a power flow that diverges, or an error of the simulation, becomes a failure.
 
     Raises:
@@ -121,36 +156,25 @@ def measure_candidate(plan: MeasurePlan, seed: int) -> Candidate:
     """
     assets = load_assets(plan.experiment, plan.specs_dir)
     scenario = randomize_scenario(seed, experiment=plan.experiment, settings=plan.settings)
-    drawn = _Drawn(seed, scenario)
+    candidate = Candidate(seed, scenario_digest(scenario), scenario.params.pv_scale, scenario.params.load_scale)
     try:
         simulated = simulator(scenario, as_screened(plan.experiment), assets, plan.engine)
         baseline = _finite(simulated.run("none"))
     except (PowerFlowError, ValueError, RuntimeError) as error:
-        return Candidate(drawn.measured(failure=_failure("baseline", error)), None)
-    figures = {"baseline": baseline.measures, **_violation_span(baseline.penalties)}
+        return replace(candidate, failure=_failure("baseline", error)), None
+    first_s, last_s = _violation_span(baseline.penalties)
+    candidate = replace(candidate, baseline=baseline.measures, first_violation_s=first_s, last_violation_s=last_s)
     if judge_baseline(baseline.measures, plan.criteria, plan.kinds) is not None and not plan.full_table:
-        return Candidate(drawn.measured(**figures), None)
+        return candidate, None
     try:
         ofo = _finite(simulated.run("ofo"))
     except (PowerFlowError, ValueError, RuntimeError) as error:
-        return Candidate(drawn.measured(**figures, failure=_failure("ofo", error)), None)
+        return replace(candidate, failure=_failure("ofo", error)), None
     always_min = always_at_smallest(ofo.rollout, plan.experiment)
-    measured = drawn.measured(**figures, ofo=ofo.measures, ofo_always_min=always_min)
+    candidate = replace(candidate, ofo=ofo.measures, ofo_always_min=always_min)
     if judge(baseline.measures, ofo.measures, plan.criteria) is not Reason.ACCEPTED:
-        return Candidate(measured, None)
-    return Candidate(measured, np.stack([baseline.penalties, ofo.penalties]))
-
-
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """A seed's scenario, from which every `Measured` of it starts."""
-
-    seed: int
-    scenario: Scenario
-
-    def measured(self, **figures) -> Measured:  # type: ignore[no-untyped-def]
-        params = self.scenario.params
-        return Measured(self.seed, scenario_digest(self.scenario), params.pv_scale, params.load_scale, **figures)
+        return candidate, None
+    return candidate, np.stack([baseline.penalties, ofo.penalties])
 
 
 def _finite(simulated: Simulated) -> Simulated:
@@ -169,11 +193,10 @@ def always_at_smallest(rollout: Rollout, experiment: Experiment) -> bool:
     return bool(np.all(rollout.batch_sizes[_SETTLING_S + 1 :] == smallest))
 
 
-def _violation_span(penalties: Floats) -> dict[str, int | None]:
+def _violation_span(penalties: Floats) -> tuple[int | None, int | None]:
+    """First and last second in violation (s)."""
     seconds = np.flatnonzero(penalties > 0)
-    if len(seconds) == 0:
-        return {"first_violation_s": None, "last_violation_s": None}
-    return {"first_violation_s": int(seconds[0]), "last_violation_s": int(seconds[-1])}
+    return (int(seconds[0]), int(seconds[-1])) if len(seconds) else (None, None)
 
 
 def _failure(stage: str, error: Exception) -> StageFailure:

@@ -14,9 +14,9 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -33,8 +33,7 @@ from scenario_lib._files import (
     writing,
 )
 from scenario_lib._parsing import parse_as
-from scenario_lib._values import STRICT
-from scenario_lib.errors import BuildRefusedError, LibraryError, UnwritableFileError
+from scenario_lib.errors import BuildRefusedError, DataFileError, LibraryError, UnwritableFileError
 from scenario_lib.feeders.experiment import DURATION_S
 from scenario_lib.library.npz_store import trace_digest
 from scenario_lib.library.place import (
@@ -47,7 +46,7 @@ from scenario_lib.library.place import (
     require_replaceable,
     resolved_target,
 )
-from scenario_lib.screening.candidate import Candidate, Measured
+from scenario_lib.screening.candidate import Candidate
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
 
 _PLAN, _LINES, _TRACES = "plan.json", "journal.jsonl", "traces"
@@ -58,22 +57,6 @@ def is_journal_file(name: str) -> bool:
     """Whether a journal has a file of that name, whole or half written."""
     name = finished_name(name)
     return name in (_PLAN, _LINES) or _TRACE_FILE.fullmatch(name) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class JournalLine:
-    """One finished candidate.
-
-    Attributes:
-        trace_digests: Of the baseline's and OFO's penalty traces; None if there are none.
-        seconds: How long it took, for the build log.
-    """
-
-    __pydantic_config__: ClassVar[dict[str, object]] = STRICT
-
-    measured: Measured
-    trace_digests: tuple[str, str] | None
-    seconds: float
 
 
 class Journal:
@@ -92,7 +75,7 @@ class Journal:
         (self.folder / _TRACES).mkdir(parents=True)
         write_json(self.folder / _PLAN, plan)
 
-    def resume(self, plan: dict[str, Any]) -> dict[int, JournalLine]:
+    def resume(self, plan: dict[str, Any]) -> dict[int, Candidate]:
         """The finished candidates by seed, if the plan is the one that they were measured under.
 
         Raises:
@@ -106,26 +89,36 @@ class Journal:
                 f"data and versions, or discard it with --overwrite"
             )
         self._drop_torn_line()
-        return {line.measured.seed: line for line in self._lines() if self._traces_hold(line)}
+        return {candidate.seed: candidate for candidate in self._candidates() if self._traces_hold(candidate)}
 
-    def append(self, candidate: Candidate, seconds: float) -> JournalLine:
-        """Write down one finished candidate."""
-        digests = None
-        if candidate.traces is not None:
-            baseline, ofo = candidate.traces
-            digests = (trace_digest(baseline), trace_digest(ofo))
-            with replacing(self._trace_path(candidate.measured.seed)) as stream:
-                # By way of memory: to a file numpy writes by itself, and cannot say why that failed.
-                content = io.BytesIO()
-                np.lib.format.write_array(content, candidate.traces, allow_pickle=False)
-                stream.write(content.getbuffer())
-        line = JournalLine(candidate.measured, digests, seconds)
+    def append(self, candidate: Candidate, traces: Floats | None, seconds: float) -> Candidate:
+        """Write down one finished candidate, and return it as it will be read again.
+
+        Args:
+            candidate: Its figures.
+            traces: Its (baseline, OFO) penalty traces, shape (2, T), if they are to be kept.
+            seconds: How long it took in its worker.
+        """
+        finished = replace(candidate, trace_digests=self._keep(candidate.seed, traces), seconds=seconds)
         path = self.folder / _LINES
         with writing(path), path.open("a", encoding="utf-8") as stream:
-            stream.write(canonical_json(asdict(line)) + "\n")
+            stream.write(canonical_json(_line_of(finished)) + "\n")
             stream.flush()
             os.fsync(stream.fileno())
-        return line
+        return finished
+
+    def _keep(self, seed: int, traces: Floats | None) -> tuple[str, str] | None:
+        """Write traces, if there are any, and return their digests."""
+        if traces is None:
+            return None
+        baseline, ofo = traces
+        digests = (trace_digest(baseline), trace_digest(ofo))
+        with replacing(self._trace_path(seed)) as stream:
+            # By way of memory: to a file numpy writes by itself, and cannot say why that failed.
+            content = io.BytesIO()
+            np.lib.format.write_array(content, traces, allow_pickle=False)
+            stream.write(content.getbuffer())
+        return digests
 
     def traces(self, seed: int) -> tuple[Floats, Floats]:
         """The (baseline, OFO) penalty traces of one candidate."""
@@ -150,26 +143,42 @@ class Journal:
             with path.open("r+b") as stream:
                 stream.truncate(len(whole))
 
-    def _lines(self) -> Iterator[JournalLine]:
+    def _candidates(self) -> Iterator[Candidate]:
         path = self.folder / _LINES
         if not path.exists():
             return
         for number, text in enumerate(read_bytes(path).splitlines(), start=1):
             try:
-                yield parse_as(JournalLine, parse_json(text.decode()), f"{path}: line {number}")
+                yield _candidate_of(parse_json(text.decode()), f"{path}: line {number}")
             except (ValueError, RecursionError) as error:
                 raise LibraryError(
                     f"{path}: line {number} is damaged ({error}); remove that line to measure its candidate again"
                 ) from None
 
-    def _traces_hold(self, line: JournalLine) -> bool:
-        if line.trace_digests is None:
+    def _traces_hold(self, candidate: Candidate) -> bool:
+        if candidate.trace_digests is None:
             return True
         try:
-            baseline, ofo = self.traces(line.measured.seed)
+            baseline, ofo = self.traces(candidate.seed)
         except (OSError, ValueError, EOFError):
             return False
-        return line.trace_digests == (trace_digest(baseline), trace_digest(ofo))
+        return candidate.trace_digests == (trace_digest(baseline), trace_digest(ofo))
+
+
+_BESIDE_FIGURES = ("trace_digests", "seconds")
+
+
+def _line_of(candidate: Candidate) -> dict[str, Any]:
+    """A line of the journal: the figures in a table of their own; there is no verdict before all are measured."""
+    figures = asdict(candidate)
+    del figures["reason"]
+    return {name: figures.pop(name) for name in _BESIDE_FIGURES} | {"measured": figures}
+
+
+def _candidate_of(line: Any, source: str) -> Candidate:
+    if not isinstance(line, dict) or not isinstance(figures := line.pop("measured", None), dict):
+        raise DataFileError(f"{source}: has no table 'measured'")
+    return parse_as(Candidate, {**figures, **line}, source)
 
 
 # A record has two traces of one number a second; a candidate a line or row with its figures and drawn numbers.

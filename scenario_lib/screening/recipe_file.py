@@ -1,6 +1,6 @@
 """A recipe file: everything a build needs to be told, as TOML, before command-line options change it.
 
-Strata in a recipe file: each `[[strata]]` is a recipe of its own, which inherits what it does not say itself::
+It may have strata: each `[[strata]]` is a recipe of its own, which inherits what it does not say itself::
 
     system = "ieee13"
 
@@ -19,12 +19,10 @@ Strata in a recipe file: each `[[strata]]` is a recipe of its own, which inherit
 Seeds follow one another: a stratum's first seed comes after the last one that the stratum before it may try
 (`max_candidates` of them, tried or not), unless it gives a `seed_start` of its own. So no stratum depends on how many
 candidates another one needed, and one added at the end changes none before it.
-
-From recipes, which a person wrote, to the strata that a build measures.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -38,7 +36,7 @@ from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening.candidate import MeasurePlan
 from scenario_lib.screening.criteria import ScreeningCriteria
 from scenario_lib.screening.request import SEED_WAYS, CandidateRequest, holds
-from scenario_lib.screening.select import PlannedStratum, plan_stratum
+from scenario_lib.screening.select import Stratum, plan_stratum
 from scenario_lib.simulation.engines import Engine
 
 Tables = dict[str, Any]
@@ -49,6 +47,7 @@ class RecipeFile:
     """The tables of a recipe file.
 
     Attributes:
+        name: Of the stratum that it is; None for the whole of a file without strata.
         system: A shipped feeder by name, or an experiment's TOML file (relative to the recipe file).
         overlay: False for no training overlay, a table for another base than the experiment's.
         randomization: Settings by openg2g's flat names.
@@ -62,6 +61,7 @@ class RecipeFile:
     randomization: dict[str, Any] = field(default_factory=dict)
     screening: ScreeningCriteria = ScreeningCriteria()
     candidates: CandidateRequest | None = None
+    name: str | None = None
 
     def experiment(self) -> Experiment:
         """The experiment with the overlay that the recipe asks for."""
@@ -95,6 +95,8 @@ def parse_recipe(tables: Tables, source: str) -> RecipeFile:
         raise DataFileError(
             f"{source}: has strata; expected a recipe without them here, such as one of the strata alone"
         )
+    if "name" in tables:
+        raise DataFileError(f"{source}: name: is not known; expected it inside strata only")
     recipe = parse_as(RecipeFile, tables, source)
     try:
         RandomizationSettings.from_openg2g(recipe.randomization)
@@ -182,31 +184,23 @@ _INHERITED = ("randomization", "screening")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class NamedRecipe:
-    """One stratum of a recipe file; without a name, the whole of a file that has no strata."""
-
-    name: str | None
-    recipe: RecipeFile
-
-
-def parse_strata(tables: Tables, source: str) -> list[NamedRecipe]:
+def parse_strata(tables: Tables, source: str) -> list[RecipeFile]:
     """The strata of a recipe file, or the one recipe that it is.
 
     Raises:
         DataFileError: A table or value is not what it should be; the message names the file and the stratum.
     """
     if "strata" not in tables:
-        return [NamedRecipe(None, parse_recipe(tables, source))]
+        return [parse_recipe(tables, source)]
     if "candidates" in tables:
         raise DataFileError(f"{source}: candidates is given beside strata; expected it inside each of them")
-    strata: list[NamedRecipe] = []
+    strata: list[RecipeFile] = []
     first_position = 0
     for name, own in _named(tables["strata"], source):
         # A request without a way of naming candidates is refused below, by name.
         own["candidates"] = {"seed_start": first_position, **own.get("candidates", {})}
         recipe = parse_recipe(_inheriting(tables, own), f"{source}: stratum {name!r}")
-        strata.append(NamedRecipe(name, recipe))
+        strata.append(replace(recipe, name=name))
         if recipe.candidates is not None and recipe.candidates.seeds is None:
             first_position = recipe.candidates.seed_start + recipe.candidates.most_candidates
     return strata
@@ -234,13 +228,13 @@ def _inheriting(tables: Tables, own: Tables) -> Tables:
     return {**common, **own, **merged}
 
 
-def unread_settings(strata: list[NamedRecipe]) -> list[str]:
+def unread_settings(strata: list[RecipeFile]) -> list[str]:
     """Sentences about settings that somebody gave and no draw of any stratum reads."""
     read: set[str] = set()
     unread: dict[str, str] = {}
-    for stratum in strata:
-        given = stratum.recipe.randomization
-        without_effect = stratum.recipe.settings(stratum.recipe.experiment()).unread(given)
+    for recipe in strata:
+        given = recipe.randomization
+        without_effect = recipe.settings(recipe.experiment()).unread(given)
         read |= given.keys() - without_effect.keys()
         unread.update(without_effect)
     return [
@@ -250,56 +244,42 @@ def unread_settings(strata: list[NamedRecipe]) -> list[str]:
     ]
 
 
-def recipe_for_seed(strata: list[NamedRecipe], seed: int, source: str) -> RecipeFile:
+def recipe_for_seed(strata: list[RecipeFile], seed: int, source: str) -> RecipeFile:
     """The recipe that a seed is drawn with.
 
     Raises:
         DataFileError: No stratum has that seed.
     """
     if strata[0].name is None:
-        return strata[0].recipe
+        return strata[0]
     for stratum in strata:
-        if stratum.recipe.candidates is not None and holds(stratum.recipe.candidates.seed_order(), seed):
-            return stratum.recipe
+        if stratum.candidates is not None and holds(stratum.candidates.seed_order(), seed):
+            return stratum
     names = few(stratum.name for stratum in strata)
     raise DataFileError(f"{source}: seed {seed} belongs to none of its strata ({names})")
 
 
-@dataclass(frozen=True, slots=True)
-class MeasureOptions:
-    """How candidates are measured, whatever the recipe.
-
-    Attributes:
-        specs_dir: Spec cache in openg2g's layout; None means the shipped one.
-        full_table: Simulate OFO also for candidates that the baseline rules out.
-        engine: What rollouts run on.
-    """
-
-    specs_dir: Path | None = None
-    full_table: bool = False
-    engine: Engine = Engine()
+_COMPILED = Engine()
 
 
-def planned(strata: list[NamedRecipe], options: MeasureOptions) -> list[PlannedStratum]:
+def planned(
+    recipes: Sequence[RecipeFile], specs_dir: Path | None = None, full_table: bool = False, engine: Engine = _COMPILED
+) -> list[Stratum]:
     """The strata ready to be built.
+
+    Args:
+        recipes: The recipe of each.
+        specs_dir, full_table, engine: How candidates are measured, whatever the recipe; see `MeasurePlan`.
 
     Raises:
         DataFileError, UnknownNameError: The experiment cannot be used.
     """
-    return [_planned(stratum, options) for stratum in strata]
-
-
-def _planned(stratum: NamedRecipe, options: MeasureOptions) -> PlannedStratum:
-    recipe = stratum.recipe
-    if recipe.candidates is None:
-        raise DataFileError(f"stratum {stratum.name!r}: has no candidates; expected a number, a quota or seeds")
-    experiment = recipe.experiment()
-    plan = MeasurePlan(
-        experiment,
-        recipe.settings(experiment),
-        recipe.screening,
-        options.specs_dir,
-        options.full_table,
-        options.engine,
-    )
-    return plan_stratum(plan, recipe.candidates, stratum.name)
+    strata = []
+    for recipe in recipes:
+        if recipe.candidates is None:
+            raise DataFileError(f"stratum {recipe.name!r}: has no candidates; expected a number, a quota or seeds")
+        experiment = recipe.experiment()
+        settings = recipe.settings(experiment)
+        plan = MeasurePlan(experiment, settings, recipe.screening, specs_dir, full_table, engine)
+        strata.append(plan_stratum(plan, recipe.candidates, recipe.name))
+    return strata

@@ -1,6 +1,6 @@
-"""Seeds in rising order: a range by arithmetic however long it is, or an explicit list.
+"""What a build is asked for: which candidates, how many accepted, where to, and with how many workers.
 
-What a build is asked for: which candidates, how many accepted, where to, and with how many workers.
+Seeds are in rising order: a range by arithmetic however long it is, or an explicit list.
 """
 
 from bisect import bisect_left
@@ -28,7 +28,7 @@ from scenario_lib._values import (
     tuple_of,
 )
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.execution.options import Cluster
+from scenario_lib.execution.options import Cluster, RunOptions
 from scenario_lib.screening.criteria import KINDS
 
 Seeds = range | tuple[int, ...]
@@ -227,3 +227,7 @@ class BuildOptions:
         convert_fields(self, out=as_path, jobs=as_whole_number, resume=as_flag, overwrite=as_flag)
         convert_fields(self, cluster=optional(instance_of(Cluster)))
         require_bounds(self, _OPTION_BOUNDS)
+
+    def run(self, most_jobs: int) -> RunOptions:
+        """How candidates are measured, with no more workers than there are candidates."""
+        return RunOptions(jobs=min(self.jobs, most_jobs), timeout_s=self.timeout_s, cluster=self.cluster)

@@ -1,6 +1,4 @@
-"""A library's candidates, by recipe, ready to be screened again.
-
-Screen a library's candidates again by other thresholds, without simulating where the stored figures suffice.
+"""Screen a library's candidates again by other thresholds, without simulating where the stored figures suffice.
 
 A candidate needs a run if the new thresholds ask for its OFO rollout and there was none, or accept it and its traces
 were not kept, because it was rejected before. A library says which ones do; `run_selection` measures them, and gives
@@ -21,37 +19,19 @@ from scenario_lib.library.layout import CANDIDATES
 from scenario_lib.library.metadata import LibraryContents, read_contents
 from scenario_lib.library.place import new_library, require_place
 from scenario_lib.library.provenance import versions, write_origin
-from scenario_lib.library.recipe import Recipe, located_experiment
-from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.library.recipe import located_experiment
 from scenario_lib.library.writer import write_library
 from scenario_lib.screening.build import BuildResult, ProgressHook, build_strata
-from scenario_lib.screening.build_record import EarlierResults, library_of_strata, recipe_of
-from scenario_lib.screening.candidate import MeasurePlan
-from scenario_lib.screening.candidate_rows import needs_ofo, stored_line
-from scenario_lib.screening.criteria import Reason, ScreeningCriteria
-from scenario_lib.screening.journal import JournalLine, Workspace
+from scenario_lib.screening.build_record import EarlierResults, candidate_of_row, library_of_strata, recipe_of
+from scenario_lib.screening.candidate import Candidate, MeasurePlan
+from scenario_lib.screening.criteria import Reason, ScreeningCriteria, judge_baseline
+from scenario_lib.screening.journal import Workspace
 from scenario_lib.screening.request import BuildOptions, CandidateRequest, Quota
-from scenario_lib.screening.select import JudgedCandidate, PlannedStratum, Screened, Selection, plan_stratum
+from scenario_lib.screening.select import Selection, Stratum, plan_stratum
 from scenario_lib.simulation.engines import engine_from_label
 
 
-@dataclass(frozen=True, slots=True)
-class StoredStratum:
-    """The candidates of one recipe, ready to be screened again.
-
-    Attributes:
-        lines: By seed.
-        records: Of those that were accepted.
-    """
-
-    stratum: PlannedStratum
-    recipe: Recipe
-    recipe_id: str
-    lines: Mapping[int, JournalLine]
-    records: Mapping[int, ScenarioRecord]
-
-
-def stored_strata(path: Path, thresholds: Mapping[str, float], specs_dir: Path | None = None) -> list[StoredStratum]:
+def stored_strata(path: Path, thresholds: Mapping[str, float], specs_dir: Path | None = None) -> list[Stratum]:
     """A library's candidates, by recipe, with some thresholds changed.
 
     Args:
@@ -72,15 +52,11 @@ def stored_strata(path: Path, thresholds: Mapping[str, float], specs_dir: Path |
     rows: dict[str, list[CandidateRow]] = {}
     for row in table.to_pylist():
         rows.setdefault(row["recipe"], []).append(CandidateRow(**row))
-    criteria = {
-        name: ScreeningCriteria(**{**contents.screening_of(name), **thresholds})  # type: ignore[arg-type]
-        for name in rows
-    }
     plans = {
         name: MeasurePlan(
             experiment=contents.recipes[name].experiment,
             settings=contents.recipes[name].settings,
-            criteria=criteria[name],
+            criteria=ScreeningCriteria(**{**contents.screening_of(name), **thresholds}),  # type: ignore[arg-type]
             specs_dir=specs_dir,
             engine=engine_from_label(_engine(path, rows[name])),
         )
@@ -89,13 +65,30 @@ def stored_strata(path: Path, thresholds: Mapping[str, float], specs_dir: Path |
     return [_stored(contents, name, plans[name], rows[name]) for name in sorted(rows)]
 
 
-def _stored(contents: LibraryContents, name: str, plan: MeasurePlan, rows: list[CandidateRow]) -> StoredStratum:
+def _stored(contents: LibraryContents, name: str, plan: MeasurePlan, rows: list[CandidateRow]) -> Stratum:
     recipe = contents.recipes[name]
     request = CandidateRequest(seeds=tuple(row.seed for row in rows), quota=_quota(contents, name))
-    stratum = plan_stratum(plan, request, recipe.stratum)
-    records = {r.seed: r for r in contents.records if r.proof is not None and r.proof.recipe == name}
-    lines = {row.seed: stored_line(row, records.get(row.seed), stratum.plan) for row in rows}
-    return StoredStratum(stratum, recipe, name, lines, records)
+    stratum = replace(plan_stratum(plan, request, recipe.stratum), recipe=recipe)
+    digests = {r.seed: r.digests for r in contents.records if r.digests is not None and r.digests.recipe == name}
+    stored = (candidate_of_row(row, digests.get(row.seed), plan.criteria) for row in rows)
+    return replace(stratum, candidates=tuple(_without_needless_ofo(each, stratum.plan) for each in stored))
+
+
+def needs_ofo(candidate: Candidate, plan: MeasurePlan) -> bool:
+    """Whether its verdict depends on an OFO rollout that was not simulated."""
+    if candidate.failure is not None or candidate.baseline is None or candidate.ofo is not None:
+        return False
+    return judge_baseline(candidate.baseline, plan.criteria, plan.kinds) is None
+
+
+def _without_needless_ofo(candidate: Candidate, plan: MeasurePlan) -> Candidate:
+    """Without the figures of an OFO rollout that a build by this plan would not have simulated."""
+    if candidate.baseline is None or judge_baseline(candidate.baseline, plan.criteria, plan.kinds) is None:
+        return candidate
+    failure = candidate.failure
+    return replace(
+        candidate, ofo=None, ofo_always_min=None, failure=None if failure and failure.stage == "ofo" else failure
+    )
 
 
 def _quota(contents: LibraryContents, recipe: str) -> Quota | None:
@@ -114,29 +107,30 @@ def _engine(path: Path, rows: list[CandidateRow]) -> str:
     return engines[0]
 
 
-def known_candidates(stored: list[StoredStratum]) -> EarlierResults:
+def earlier_results(stored: list[Stratum], contents: LibraryContents) -> EarlierResults:
     """What need not be measured again.
 
     Raises:
         LibraryError: Two recipes have a seed in common.
     """
-    lines: dict[int, JournalLine] = {}
-    records: dict[int, ScenarioRecord] = {}
-    for part in stored:
-        shared = lines.keys() & part.lines.keys()
+    candidates: dict[int, Candidate] = {}
+    unjudged: set[int] = set()
+    for stratum in stored:
+        own = {candidate.seed: candidate for candidate in stratum.candidates}
+        shared = candidates.keys() & own.keys()
         if shared:
             raise LibraryError(
                 f"seed {min(shared)} has candidates of several recipes, which were merged; export one recipe, and "
                 f"select from that"
             )
-        lines |= part.lines
-        records |= part.records
-    unknown = {s for p in stored for s, line in p.lines.items() if needs_ofo(line.measured, p.stratum.plan)}
+        candidates |= own
+        unjudged |= {seed for seed, candidate in own.items() if needs_ofo(candidate, stratum.plan)}
+    records = {record.seed: record for record in contents.records}
 
     def traces(seed: int) -> tuple[Floats, Floats]:
         return records[seed].baseline_voltage_pen_per_step, records[seed].ofo_voltage_pen_per_step
 
-    return EarlierResults({seed: line for seed, line in lines.items() if seed not in unknown}, traces)
+    return EarlierResults({seed: each for seed, each in candidates.items() if seed not in unjudged}, traces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,24 +167,23 @@ class SelectionReport:
         return lines if self.path is None else [*lines, f"library             {self.path}"]
 
 
-def screen_again(stored: StoredStratum) -> Screened:
-    """Verdicts by the figures at hand; a candidate that needs a run is not accepted, and says so."""
-    selection = Selection(stored.stratum.plan.criteria, stored.stratum.request.goal)
-    chosen = []
-    for seed in stored.stratum.request.seed_order():
+def screen_again(stored: Stratum) -> Stratum:
+    """The stratum judged by the figures at hand; a candidate that needs a run is not accepted, and says so."""
+    selection = Selection(stored.plan.criteria, stored.request.goal)
+    judged = []
+    for candidate in sorted(stored.candidates, key=lambda candidate: candidate.seed):
         if selection.enough:
             break
-        line = stored.lines[seed]
-        if needs_ofo(line.measured, stored.stratum.plan):
-            chosen.append(JudgedCandidate(line.measured, Reason.NEEDS_RUN))
+        if needs_ofo(candidate, stored.plan):
+            judged.append(replace(candidate, reason=Reason.NEEDS_RUN))
             continue
-        choice = selection.add(line.measured)
-        untraced = choice.accepted and line.trace_digests is None
-        chosen.append(replace(choice, reason=Reason.NEEDS_RUN) if untraced else choice)
-    return Screened(stored.stratum, stored.recipe, stored.recipe_id, chosen)
+        again = selection.judge(candidate)
+        untraced = again.accepted and again.trace_digests is None
+        judged.append(replace(again, reason=Reason.NEEDS_RUN) if untraced else again)
+    return replace(stored, candidates=tuple(judged))
 
 
-def select_again(path: Path, stored: list[StoredStratum], out: Path | None, overwrite: bool = False) -> SelectionReport:
+def select_again(path: Path, stored: list[Stratum], out: Path | None, overwrite: bool = False) -> SelectionReport:
     """Screen by the stored figures, and write the library of what is accepted, if anything is.
 
     Args:
@@ -206,44 +199,47 @@ def select_again(path: Path, stored: list[StoredStratum], out: Path | None, over
     if out is not None:
         require_place(out, overwrite, [path])
     screened = [screen_again(part) for part in stored]
-    chosen = [choice for part in screened for choice in part.chosen]
-    accepted = any(choice.accepted for choice in chosen)
+    judged = [candidate for part in screened for candidate in part.candidates]
+    accepted = any(candidate.accepted for candidate in judged)
     if out is not None and accepted:
         _write(path, stored, screened, out, overwrite)
-    return selection_report(stored, chosen, out.resolve() if out is not None and accepted else None)
+    return selection_report(stored, judged, out.resolve() if out is not None and accepted else None)
 
 
-def selection_report(stored: list[StoredStratum], chosen: list[JudgedCandidate], path: Path | None) -> SelectionReport:
+def selection_report(stored: list[Stratum], judged: list[Candidate], path: Path | None) -> SelectionReport:
     """What became of a library's candidates.
 
     Args:
         stored: The candidates as they were.
-        chosen: The new verdicts, before or after a run.
+        judged: With their new verdicts, before or after a run.
         path: Where the library of them is; None if none was written.
     """
+    kept = _seeds(judged, Reason.ACCEPTED)
+    records = (candidate.seed for part in stored for candidate in part.candidates if candidate.accepted)
     return SelectionReport(
         path=path,
-        kept=_seeds(chosen, Reason.ACCEPTED),
-        lost=tuple(sorted({s for part in stored for s in part.records} - set(_seeds(chosen, Reason.ACCEPTED)))),
-        needs_run=_seeds(chosen, Reason.NEEDS_RUN),
-        reasons=dict(Counter(str(choice.reason) for choice in chosen).most_common()),
+        kept=kept,
+        lost=tuple(sorted(set(records) - set(kept))),
+        needs_run=_seeds(judged, Reason.NEEDS_RUN),
+        reasons=dict(Counter(str(candidate.reason) for candidate in judged).most_common()),
     )
 
 
-def _seeds(chosen: list[JudgedCandidate], reason: Reason) -> tuple[int, ...]:
-    return tuple(sorted(choice.measured.seed for choice in chosen if choice.reason is reason))
+def _seeds(judged: list[Candidate], reason: Reason) -> tuple[int, ...]:
+    return tuple(sorted(candidate.seed for candidate in judged if candidate.reason is reason))
 
 
-def _write(path: Path, stored: list[StoredStratum], screened: list[Screened], out: Path, overwrite: bool) -> None:
-    known = known_candidates(stored)
-    library = library_of_strata(screened, known.lines, read_contents(path.resolve()).versions)
+def _write(path: Path, stored: list[Stratum], screened: list[Stratum], out: Path, overwrite: bool) -> None:
+    contents = read_contents(path.resolve())
+    earlier = earlier_results(stored, contents)
+    library = library_of_strata(screened, contents.versions)
     with new_library(out, overwrite, [path]) as folder:
-        write_library(folder, library, (known.traces(record.fields.seed) for record in library.records))
+        write_library(folder, library, (earlier.traces(record.seed) for record in library.records))
         write_origin(folder, [path.resolve()], {"command": "select"})
 
 
 def run_selection(
-    path: Path, stored: list[StoredStratum], options: BuildOptions, system: str | None, on_progress: ProgressHook
+    path: Path, stored: list[Stratum], options: BuildOptions, system: str | None, on_progress: ProgressHook
 ) -> BuildResult:
     """Measure what needs a run, and build the library: the bytes of a build of these candidates by the new thresholds.
 
@@ -259,22 +255,23 @@ def run_selection(
         InvalidSettingError: The feeder does not ship, and no file is given.
     """
     Workspace(options.out).require_apart(path)
-    difference = first_difference(versions(), read_contents(path.resolve()).versions)
+    contents = read_contents(path.resolve())
+    difference = first_difference(versions(), contents.versions)
     if difference:
         raise BuildRefusedError(
             f"{path}: figures of two versions do not go together ({difference}); select without a run, build again, or "
             f"install the versions that built it"
         )
     located = [_located(path, part, system) for part in stored]
-    return build_strata([part.stratum for part in located], options, on_progress, known_candidates(located))
+    return build_strata(located, options, on_progress, earlier_results(located, contents))
 
 
-def _located(path: Path, part: StoredStratum, system: str | None) -> StoredStratum:
+def _located(path: Path, stratum: Stratum, system: str | None) -> Stratum:
     """The stratum with its circuit found again, and the data that it was screened on."""
-    plan = replace(part.stratum.plan, experiment=located_experiment(part.recipe, system))
-    difference = first_difference(recipe_of(plan, part.recipe.stratum).to_dict(), part.recipe.to_dict())
+    plan = replace(stratum.plan, experiment=located_experiment(stratum.recipe, system))
+    difference = first_difference(recipe_of(plan, stratum.name).to_dict(), stratum.recipe.to_dict())
     if difference:
         raise BuildRefusedError(
             f"{path}: the data are not those that it was screened on ({difference}); is --specs-dir right?"
         )
-    return replace(part, stratum=replace(part.stratum, plan=plan))
+    return replace(stratum, plan=plan)

@@ -98,7 +98,7 @@ def _check_candidates(library: ScenarioLibrary) -> Iterator[Finding]:
         return
     recipes, seeds, accepted = (rows.column(name).to_pylist() for name in ("recipe", "seed", "accepted"))
     listed = Counter(compress(zip(recipes, seeds, strict=True), accepted))
-    if listed != Counter((record.proof.recipe, record.seed) for record in library if record.proof):
+    if listed != Counter((record.digests.recipe, record.seed) for record in library if record.digests):
         text = f"{path}: accepted seeds are not those of {METADATA}"
         yield Finding(Grade.DIFFERS, text, (Cause.EDITED_RECORD,))
 
@@ -128,7 +128,7 @@ class Conditions:
 
         EDITED_RECORD if nothing does, and nothing is unknown: then it was changed together with its digests.
         """
-        data = self.by_recipe["" if record.proof is None else record.proof.recipe]
+        data = self.by_recipe["" if record.digests is None else record.digests.recipe]
         found = all_causes((*data, *self.common))
         unread = {Cause.EXPERIMENT} if record.training_overlay else {Cause.EXPERIMENT, Cause.TRAINING_TRACE}
         named = tuple(cause for cause in found if cause not in unread)
@@ -250,17 +250,17 @@ def check_records(library: ScenarioLibrary, around: Circumstances) -> Iterator[F
 
 
 def _check_inputs(library: ScenarioLibrary, record: ScenarioRecord, around: Circumstances) -> Iterator[Finding]:
-    proof = record.proof
-    if proof is None:
+    digests = record.digests
+    if digests is None:
         return
-    inputs, has_training = around.inputs[proof.recipe], record.training_overlay is not None
+    inputs, has_training = around.inputs[digests.recipe], record.training_overlay is not None
     try:
-        engine_from_label(proof.engine)
-        same = inputs.digest(proof.engine, proof.scenario_digest, has_training) == proof.inputs_digest
+        engine_from_label(digests.engine)
+        same = inputs.digest(digests.engine, digests.scenario_digest, has_training) == digests.inputs_digest
     except ScenarioLibError:
         same = False
     if not same:
-        edited = Cause.EDITED_RECIPE if proof.recipe in around.edited_recipes else Cause.EDITED_RECORD
+        edited = Cause.EDITED_RECIPE if digests.recipe in around.edited_recipes else Cause.EDITED_RECORD
         text = (
             f"{library.path}: what the rollouts of seed {record.seed} read (scenario, engine, experiment, data) is not "
             f"what it was when it was screened"
@@ -269,7 +269,7 @@ def _check_inputs(library: ScenarioLibrary, record: ScenarioRecord, around: Circ
 
 
 def _check_numbers(library: ScenarioLibrary, record: ScenarioRecord, around: Circumstances) -> Iterator[Finding]:
-    if record.proof is None or library.contents.numbers_file(record) in around.damaged:
+    if record.digests is None or library.contents.numbers_file(record) in around.damaged:
         return
     try:
         library.stored_numbers(record)
@@ -288,11 +288,11 @@ def _check_draws(library: ScenarioLibrary, record: ScenarioRecord, around: Circu
 
 def _causes_of_draw(library: ScenarioLibrary, record: ScenarioRecord, around: Circumstances) -> tuple[Cause, ...]:
     """Why what is drawn now is not what was screened."""
-    if record.proof is None:
+    if record.digests is None:
         return around.of_draws or (Cause.EDITED_RECORD,)
     if _says_another_scenario(library, record, around):
         return (Cause.EDITED_RECORD,)
-    if record.proof.recipe in around.edited_recipes:
+    if record.digests.recipe in around.edited_recipes:
         return (Cause.EDITED_RECIPE,)
     return around.of_draws or ((Cause.TRAINING_TRACE,) if record.training_overlay else (Cause.EDITED_RECORD,))
 

@@ -109,7 +109,7 @@ def play_record(
 
 
 def _engine(record: ScenarioRecord, experiment: Experiment, assets: Assets) -> Engine:
-    own = None if record.proof is None else engine_from_label(record.proof.engine)
+    own = None if record.digests is None else engine_from_label(record.digests.engine)
     compiled = own if own is not None and own.name == COMPILED else Engine()
     return compiled if prepare(experiment, assets, compiled) is None else Engine(REFERENCE)
 
@@ -338,13 +338,13 @@ def _prepare_engines(records: list[ScenarioRecord], experiments: dict[str, Exper
 
 def _own_engine(record: ScenarioRecord) -> Engine:
     """The engine that screened a record; openg2g's example has but one."""
-    return Engine(REFERENCE) if record.proof is None else engine_from_label(record.proof.engine)
+    return Engine(REFERENCE) if record.digests is None else engine_from_label(record.digests.engine)
 
 
 def _replay_record(replay: _Replay, index: int) -> list[Finding]:
     """Runs inside a worker."""
     record = replay.library[index]
-    experiment = as_screened(replay.experiments["" if record.proof is None else record.proof.recipe])
+    experiment = as_screened(replay.experiments["" if record.digests is None else record.digests.recipe])
     assets = load_assets(experiment, replay.options.specs_dir)
     scenario = replay.library.materialize(record)
     own = _own_engine(record)
@@ -359,7 +359,7 @@ def _replay_record(replay: _Replay, index: int) -> list[Finding]:
         agreement = compare_ofo(scenario, experiment, assets, rollouts[Engine()], rollouts[Engine(REFERENCE)])
     else:
         agreement = compare_rollouts(*rollouts.values())
-    screening = replay.library.contents.screening_of("" if record.proof is None else record.proof.recipe)
+    screening = replay.library.contents.screening_of("" if record.digests is None else record.digests.recipe)
     criteria = ScreeningCriteria(**screening)  # type: ignore[arg-type]
     replayed = Replayed(baseline, ofo, agreement)
     return [compare_engines(record, replayed, criteria, experiment.limits, replay.options.flips)]

@@ -111,7 +111,7 @@ def _verdicts(
     return tuple(
         RecordVerdict(
             seed=record.seed,
-            recipe="" if record.proof is None else record.proof.recipe,
+            recipe="" if record.digests is None else record.digests.recipe,
             grade=worst(by_record[record.index]),
             replayed=record.index in ran,
             causes=all_causes(by_record[record.index]),

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from library_samples import SCREENING, sample_record, sample_row, sample_traces
+from library_samples import SCREENING, resolved_of, row_of, sample_record, sample_row, sample_traces
 
 from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.library.layout import DIGESTED
 from scenario_lib.library.npz_store import trace_digest
 from scenario_lib.library.recipe import DataDigests, Recipe
-from scenario_lib.library.record import violation_kind
-from scenario_lib.library.writer import NewLibrary, NewRecord, write_library
+from scenario_lib.library.record import ScenarioRecord, violation_kind
+from scenario_lib.library.writer import NewLibrary, write_library
 from scenario_lib.models.power_traces import training_trace_recipe
 from scenario_lib.scenario.settings import RandomizationSettings, Range
 
@@ -38,18 +38,18 @@ def kind_at(seed: int) -> str:
     return KINDS[seed // 1000 % 3]
 
 
-def record_of_kind(seed: int, recipe: Recipe) -> NewRecord:
+def record_of_kind(seed: int, recipe: Recipe) -> ScenarioRecord:
     record = sample_record(seed, recipe)
     under, over = TIMES[kind_at(seed)]
     assert violation_kind(under, over) == kind_at(seed)
-    return replace(record, fields=replace(record.fields, bl_undervoltage_time_s=under, bl_overvoltage_time_s=over))
+    return replace(record, bl_undervoltage_time_s=under, bl_overvoltage_time_s=over)
 
 
-def by_another_engine(record: NewRecord) -> NewRecord:
+def by_another_engine(record: ScenarioRecord) -> ScenarioRecord:
     """The same record with other traces."""
-    digests = [trace_digest(trace) for trace in sample_traces(record.fields.seed + 1)]
+    digests = [trace_digest(trace) for trace in sample_traces(record.seed + 1)]
     return replace(
-        record, proof=replace(record.proof, engine="compiled", baseline_digest=digests[0], ofo_digest=digests[1])
+        record, digests=replace(record.digests, engine="compiled", baseline_digest=digests[0], ofo_digest=digests[1])
     )
 
 
@@ -65,22 +65,20 @@ def write_combined(
     records = [record_of_kind(seed, recipe) for recipe, seeds in listed for seed in seeds]
     if engine == "compiled":
         records = [by_another_engine(record) for record in records]
-    records.sort(key=lambda record: (record.fields.seed, record.proof.recipe))
-    rows = [
-        replace(sample_row(r.fields.seed, True, r.proof.recipe), scenario_digest=r.proof.scenario_digest, engine=engine)
-        for r in records
-    ]
+    records.sort(key=lambda record: (record.seed, record.digests.recipe))
+    rows = [replace(row_of(record), engine=engine) for record in records]
     rows += [sample_row(seed, False, listed[0][0].id) for seed in rejected]
     library = NewLibrary(
         recipes=tuple(recipe for recipe, _ in listed),
         records=tuple(records),
+        resolved=resolved_of(records, [recipe for recipe, _ in listed]),
         candidates=sorted(rows, key=lambda row: (row.seed, row.recipe)),
         screening=SCREENING,
         versions={"numpy": "2.0"},
         reproducible=True,
     )
     folder.mkdir(parents=True)
-    traces = (sample_traces(record.fields.seed + (engine == "compiled")) for record in records)
+    traces = (sample_traces(record.seed + (engine == "compiled")) for record in records)
     write_library(folder, replace(library, **changes), traces)
     return folder
 

@@ -11,7 +11,7 @@ from library_samples import SCREENING, edit_metadata, fix_digests
 from scenario_lib.errors import BuildRefusedError, InvalidSettingError, LibraryError, ReplayError
 from scenario_lib.library.combine import merge_libraries
 from scenario_lib.library.library import ScenarioLibrary
-from scenario_lib.library.recipe import Stratum
+from scenario_lib.library.recipe import StratumEntry
 
 OPENG2G = Path(__file__).parents[1] / "data" / "openg2g_library_ieee13"
 
@@ -30,14 +30,14 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def test_every_record_keeps_its_recipe_fields_traces_and_proof(libraries: list[Path], tmp_path: Path) -> None:
     report = merge_libraries(libraries, tmp_path / "merged")
     merged = ScenarioLibrary(tmp_path / "merged")
-    assert [(record.seed, record.proof.recipe) for record in merged] == sorted(
+    assert [(record.seed, record.digests.recipe) for record in merged] == sorted(
         [(seed, PLAIN.id) for seed in seeds_between(0, 5)] + [(seed, SUNNY.id) for seed in seeds_between(2, 6)]
     )
-    sources = {(r.seed, r.proof.recipe): r for path in libraries for r in ScenarioLibrary(path)}
+    sources = {(r.seed, r.digests.recipe): r for path in libraries for r in ScenarioLibrary(path)}
     for record in merged:
-        source = sources[record.seed, record.proof.recipe]
+        source = sources[record.seed, record.digests.recipe]
         assert record.contract() == source.contract()
-        assert record.proof == source.proof
+        assert record.digests == source.digests
         assert record.baseline_voltage_pen_per_step.tobytes() == source.baseline_voltage_pen_per_step.tobytes()
         assert merged.materialize(record).seed == record.seed
         assert merged.stored_numbers(record)["seed"] == record.seed
@@ -93,7 +93,7 @@ def test_a_duplicate_with_other_figures_is_said(libraries: list[Path], tmp_path:
     report = merge_libraries([other, libraries[0]], tmp_path / "merged")
     assert report.differing == (7,)
     assert "1 duplicates had other figures, such as seed 7" in "\n".join(report.lines())
-    assert ScenarioLibrary(tmp_path / "merged").record_for(7).proof.engine == "reference"
+    assert ScenarioLibrary(tmp_path / "merged").record_for(7).digests.engine == "reference"
 
 
 def test_bands_of_several_screenings_are_all_stated(libraries: list[Path], tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_bands_of_several_screenings_are_all_stated(libraries: list[Path], tmp_p
     other = write_combined(tmp_path / "other", [(PLAIN, [6007])], screening=wide)
     merge_libraries([libraries[0], other], tmp_path / "merged")
     contents = ScenarioLibrary(tmp_path / "merged").contents
-    assert contents.strata == (Stratum(PLAIN.id, SCREENING), Stratum(PLAIN.id, wide))
+    assert contents.strata == (StratumEntry(PLAIN.id, SCREENING), StratumEntry(PLAIN.id, wide))
     assert contents.screening == {**SCREENING, "min_recovery_frac": 0.3, "min_baseline_integral": 0.2}
     assert contents.screening_of(PLAIN.id) == contents.screening
     merge_libraries([tmp_path / "merged", other], tmp_path / "again")

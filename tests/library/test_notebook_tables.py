@@ -47,7 +47,7 @@ def test_a_record_shows_its_figures(library: ScenarioLibrary) -> None:
     shown = cells(library[0]._repr_html_())
     assert shown["integral violation"] == "8.5 pu s, under OFO 0.5 pu s"
     assert shown["control window"] == "1735 to 3326 s"
-    assert shown["recipe"] == library[0].proof.recipe
+    assert shown["recipe"] == library[0].digests.recipe
 
 
 def test_the_candidates_are_a_data_frame(library: ScenarioLibrary, tmp_path: Path) -> None:

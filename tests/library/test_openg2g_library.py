@@ -34,7 +34,7 @@ def test_it_loads_and_says_what_is_inside(openg2g_path: Path) -> None:
 def test_it_has_no_digests(openg2g_path: Path) -> None:
     library = ScenarioLibrary(openg2g_path)
     assert library.contents.digests == {}
-    assert [record.proof for record in library] == [None] * 3
+    assert [record.digests for record in library] == [None] * 3
 
 
 def test_its_scenarios_are_those_of_the_contract(openg2g_path: Path) -> None:

@@ -57,7 +57,13 @@ def test_records_are_equal(stores: Stores) -> None:
     assert isinstance(sharded.scenarios, StoredRecords)
     assert len(sharded) == len(contract) == 200
     for a, b in zip(contract, sharded, strict=True):
-        assert (a.contract(), a.proof, a.index, a.kind, repr(a)) == (b.contract(), b.proof, b.index, b.kind, repr(b))
+        assert (a.contract(), a.digests, a.index, a.kind, repr(a)) == (
+            b.contract(),
+            b.digests,
+            b.index,
+            b.kind,
+            repr(b),
+        )
         assert list(map(type, a.contract().values())) == list(map(type, b.contract().values()))
     assert repr(sharded) == repr(contract).replace("contract", "sharded")
     assert sharded.config == contract.config
@@ -221,7 +227,7 @@ def read_all(path: Path) -> list[object]:
     seen: list[object] = []
     for record in library:
         traces = (record.baseline_voltage_pen_per_step.tobytes(), record.ofo_voltage_pen_per_step.tobytes())
-        seen.append((record.contract(), record.proof, *traces, library.stored_numbers(record)))
+        seen.append((record.contract(), record.digests, *traces, library.stored_numbers(record)))
         library.materialize(record)
     return seen
 

@@ -29,13 +29,13 @@ def parts(library: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 
 def test_parts_hold_every_record_once_as_it_was(library: Path, parts: dict[str, ScenarioLibrary]) -> None:
-    sources = {(r.seed, r.proof.recipe): r for r in ScenarioLibrary(library)}
-    found = [(record.seed, record.proof.recipe) for part in parts.values() for record in part]
+    sources = {(r.seed, r.digests.recipe): r for r in ScenarioLibrary(library)}
+    found = [(record.seed, record.digests.recipe) for part in parts.values() for record in part]
     assert sorted(found) == sorted(sources)
     for part in parts.values():
         for record in part:
-            source = sources[record.seed, record.proof.recipe]
-            assert (record.contract(), record.proof) == (source.contract(), source.proof)
+            source = sources[record.seed, record.digests.recipe]
+            assert (record.contract(), record.digests) == (source.contract(), source.digests)
             assert record.ofo_voltage_pen_per_step.tobytes() == source.ofo_voltage_pen_per_step.tobytes()
         assert part.materialize(part[0]).seed == part[0].seed
 
@@ -50,7 +50,7 @@ def test_recipes_and_kinds_are_in_proportion(parts: dict[str, ScenarioLibrary]) 
     assert [len(part) for part in parts.values()] == pytest.approx([36, 12, 12], abs=2)
     for recipe in (PLAIN.id, SUNNY.id):
         for kind in ("under", "over", "mixed"):
-            records = [sum(r.proof.recipe == recipe and r.kind == kind for r in part) for part in parts.values()]
+            records = [sum(r.digests.recipe == recipe and r.kind == kind for r in part) for part in parts.values()]
             assert sum(records) == 10
             assert records == pytest.approx([6, 2, 2], abs=3)
 

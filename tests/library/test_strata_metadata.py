@@ -10,7 +10,7 @@ from library_samples import SCREENING, edit_metadata
 
 from scenario_lib.errors import LibraryError
 from scenario_lib.library.metadata import read_contents
-from scenario_lib.library.recipe import Stratum, in_order, loosest_thresholds, to_state
+from scenario_lib.library.recipe import StratumEntry, in_order, loosest_thresholds, to_state
 
 screenings = st.fixed_dictionaries(
     {
@@ -19,7 +19,7 @@ screenings = st.fixed_dictionaries(
         "max_always_min": st.integers(0, 9),
     }
 )
-strata = st.lists(st.builds(Stratum, st.sampled_from("ab"), screenings, st.just({})), min_size=1, max_size=5)
+strata = st.lists(st.builds(StratumEntry, st.sampled_from("ab"), screenings, st.just({})), min_size=1, max_size=5)
 
 
 @given(strata, st.randoms(use_true_random=False))
@@ -40,19 +40,19 @@ def test_the_hull_holds_every_band(found) -> None:
 
 
 def test_one_screening_for_all_needs_no_strata() -> None:
-    assert to_state((Stratum("a", SCREENING), Stratum("b", SCREENING))) == ()
-    quota = Stratum("b", SCREENING, {"under": 3})
-    assert to_state((Stratum("a", SCREENING), quota)) == (Stratum("a", SCREENING), quota)
+    assert to_state((StratumEntry("a", SCREENING), StratumEntry("b", SCREENING))) == ()
+    quota = StratumEntry("b", SCREENING, {"under": 3})
+    assert to_state((StratumEntry("a", SCREENING), quota)) == (StratumEntry("a", SCREENING), quota)
 
 
 def test_a_library_without_strata_has_one_a_recipe(tmp_path: Path) -> None:
     contents = read_contents(write_combined(tmp_path / "library", [(PLAIN, [7])]))
-    assert contents.strata == (Stratum(PLAIN.id, SCREENING),)
+    assert contents.strata == (StratumEntry(PLAIN.id, SCREENING),)
     assert contents.screening_of(PLAIN.id) == SCREENING
 
 
 def test_whole_numbers_stay_whole(tmp_path: Path) -> None:
-    stated = Stratum(PLAIN.id, {**SCREENING, "max_always_min": 5}, {"under": 2})
+    stated = StratumEntry(PLAIN.id, {**SCREENING, "max_always_min": 5}, {"under": 2})
     contents = read_contents(write_combined(tmp_path / "library", [(PLAIN, [7])], strata=(stated,)))
     assert contents.strata == (stated,)
     assert isinstance(contents.screening_of(PLAIN.id)["max_always_min"], int)

@@ -98,7 +98,7 @@ def test_a_library_on_the_catalogue_is_built_and_replays(mixed: Experiment, tmp_
     request = CandidateRequest(seeds=(7, 1007, 2007))
     one = build_library(plan, request, BuildOptions(tmp_path / "one"))
     two = build_library(plan, request, BuildOptions(tmp_path / "two", jobs=2))
-    assert [choice.measured.failure for choice in one.chosen] == [None] * 3
+    assert [candidate.failure for candidate in one.candidates] == [None] * 3
     assert len(one.accepted) >= 1
     names = sorted(path.name for path in one.path.iterdir() if path.name != "build-log.json")
     assert names == sorted(path.name for path in two.path.iterdir() if path.name != "build-log.json")

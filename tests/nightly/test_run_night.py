@@ -367,7 +367,7 @@ def test_failed_nights_are_kept_for_a_while(plan, written) -> None:
 
 
 def seeds_of(plan: NightPlan, day: datetime.date) -> list[int]:
-    requests = [stratum.recipe.candidates for stratum in plan.strata(day)]
+    requests = [recipe.candidates for recipe in plan.strata(day)]
     return [seed for request in requests if request for seed in request.seed_order()]
 
 

@@ -16,21 +16,21 @@ from scenario_lib.scenario.model import scenario_digest
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.screening import build
 from scenario_lib.screening.build import BuildResult
-from scenario_lib.screening.candidate import Candidate, Measured, MeasurePlan
+from scenario_lib.screening.candidate import Candidate, MeasuredCandidate, MeasurePlan
 from scenario_lib.screening.recipe_file import parse_strata, read_recipe_tables, unread_settings
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
-from scenario_lib.screening.select import PlannedStratum
+from scenario_lib.screening.select import Stratum
 
 FAILING_SEED, QUIET_SEED = 3007, 1007
 
 
-def accepted(plan: MeasurePlan, seed: int) -> Candidate:
+def accepted(plan: MeasurePlan, seed: int) -> MeasuredCandidate:
     scenario = randomize_scenario(seed, experiment=plan.experiment, settings=plan.settings)
     drawn = (seed, scenario_digest(scenario), scenario.params.pv_scale, scenario.params.load_scale)
     if seed == QUIET_SEED:
-        return Candidate(Measured(*drawn, VoltageMeasures(0.0, 0.0, 0.0, 0.0, 0.97, 1.01)), None)
+        return Candidate(*drawn, VoltageMeasures(0.0, 0.0, 0.0, 0.0, 0.97, 1.01)), None
     figures = [VoltageMeasures(integral, 90.0, 90.0, 0.0, 0.93, 1.01) for integral in (10.0, 1.0)]
-    return Candidate(Measured(*drawn, *figures, False, 1000, 2000), np.ones((2, 3600)))
+    return Candidate(*drawn, *figures, False, 1000, 2000), np.ones((2, 3600))
 
 
 def run_tasks(function, tasks, _options):
@@ -53,7 +53,7 @@ def asked(monkeypatch) -> dict:
     seen = {}
     original = command.build_strata
 
-    def spy(strata: list[PlannedStratum], options: BuildOptions, hook) -> BuildResult:
+    def spy(strata: list[Stratum], options: BuildOptions, hook) -> BuildResult:
         seen.update(plan=strata[0].plan, request=strata[0].request, options=options)
         return original(strata, options, hook)
 

@@ -12,7 +12,7 @@ from scenario_lib.metrics.voltage import VoltageMeasures
 from scenario_lib.scenario.model import scenario_digest
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.screening import build
-from scenario_lib.screening.candidate import Candidate, Measured, MeasurePlan
+from scenario_lib.screening.candidate import Candidate, MeasuredCandidate, MeasurePlan
 
 OPENG2G = Path(__file__).parents[1] / "data" / "openg2g_library_ieee13"
 BUILD = ("build", "--system", "ieee13", "--engine", "reference", "--no-report", "--jobs", 1)
@@ -31,7 +31,7 @@ randomization = { pv_scale_min = 1.5 }
 """
 
 
-def measure(plan: MeasurePlan, seed: int) -> Candidate:
+def measure(plan: MeasurePlan, seed: int) -> MeasuredCandidate:
     """Kinds "under" and "over" take turns; OFO removes 0.6 to 0.9."""
     scenario = randomize_scenario(seed, experiment=plan.experiment, settings=plan.settings)
     drawn = (seed, scenario_digest(scenario), scenario.params.pv_scale, scenario.params.load_scale)
@@ -40,7 +40,7 @@ def measure(plan: MeasurePlan, seed: int) -> Candidate:
     recovery = 0.6 + 0.1 * (position % 4)
     figures = [VoltageMeasures(integral, *times, 0.93, 1.06) for integral in (10.0, 10.0 * (1 - recovery))]
     traces = np.random.default_rng(seed).random((2, 3600)) if recovery >= plan.criteria.min_recovery_frac else None
-    return Candidate(Measured(*drawn, *figures, False, 1000, 2000), traces)
+    return Candidate(*drawn, *figures, False, 1000, 2000), traces
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,10 @@ from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.scenario.model import scenario_digest
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings, Range
-from scenario_lib.screening.candidate import Candidate, Measured, MeasurePlan
+from scenario_lib.screening.candidate import Candidate, MeasuredCandidate, MeasurePlan
 from scenario_lib.screening.criteria import Reason, ScreeningCriteria, judge, judge_baseline
 from scenario_lib.screening.request import CandidateRequest, Quota
-from scenario_lib.screening.select import PlannedStratum, plan_stratum
+from scenario_lib.screening.select import Stratum, plan_stratum
 from scenario_lib.simulation.engines import Engine
 
 ANY_LOAD = Range(0.5, 2.0)
@@ -29,7 +29,7 @@ def recovery_at(seed: int) -> float:
     return 0.30 + 0.05 * (seed // 1000 * 5 % 14)
 
 
-def measure_kinds(plan: MeasurePlan, seed: int) -> Candidate:
+def measure_kinds(plan: MeasurePlan, seed: int) -> MeasuredCandidate:
     """As `measure_candidate`: kinds take turns, every eleventh is trivial, and only what the plan asks for is run."""
     scenario = randomize_scenario(seed, experiment=plan.experiment, settings=plan.settings)
     drawn: dict[str, Any] = {
@@ -40,19 +40,19 @@ def measure_kinds(plan: MeasurePlan, seed: int) -> Candidate:
     }
     kind = kind_at(seed)
     if kind is None:
-        return Candidate(Measured(**drawn, baseline=NOTHING), None)
+        return Candidate(**drawn, baseline=NOTHING), None
     drawn |= {"first_violation_s": 50 + seed // 1000, "last_violation_s": 3500}
     baseline = voltages(10.0, *_TIMES[kind])
     if judge_baseline(baseline, plan.criteria, plan.kinds) is not None and not plan.full_table:
-        return Candidate(Measured(**drawn, baseline=baseline), None)
+        return Candidate(**drawn, baseline=baseline), None
     ofo = voltages(10.0 * (1.0 - recovery_at(seed)), *_TIMES[kind])
-    measured = Measured(**drawn, baseline=baseline, ofo=ofo, ofo_always_min=seed // 1000 % 11 == 0)
+    candidate = Candidate(**drawn, baseline=baseline, ofo=ofo, ofo_always_min=seed // 1000 % 11 == 0)
     if judge(baseline, ofo, plan.criteria) is not Reason.ACCEPTED:
-        return Candidate(measured, None)
-    return Candidate(measured, np.random.default_rng(seed).random((2, 3600)))
+        return candidate, None
+    return candidate, np.random.default_rng(seed).random((2, 3600))
 
 
-def stratum(name: str | None, request: CandidateRequest, load: Range = ANY_LOAD, **criteria) -> PlannedStratum:
+def stratum(name: str | None, request: CandidateRequest, load: Range = ANY_LOAD, **criteria) -> Stratum:
     plan = MeasurePlan(
         load_experiment("ieee13"),
         RandomizationSettings(load_scale=load),

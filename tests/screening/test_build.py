@@ -212,19 +212,19 @@ def test_accepting_a_number_ends_the_table_at_the_same_row(
 def test_a_brake_that_is_reached_is_said(in_this_process, tmp_path: Path) -> None:
     result = build(tmp_path / "library", CandidateRequest(accept=9, max_candidates=5))
     assert result.target_missed is True
-    assert [choice.measured.seed for choice in result.accepted] == [7, 3007]
-    assert len(result.chosen) == 5
+    assert [candidate.seed for candidate in result.accepted] == [7, 3007]
+    assert len(result.candidates) == 5
 
 
 def test_the_cap_on_trivial_ones_counts_for_the_number_to_accept(in_this_process, tmp_path: Path, monkeypatch) -> None:
     def trivial(plan, seed):
-        candidate = measured_samples.measure(plan, seed)
-        return replace(candidate, measured=replace(candidate.measured, ofo_always_min=seed <= 6007))
+        candidate, traces = measured_samples.measure(plan, seed)
+        return replace(candidate, ofo_always_min=seed <= 6007), traces
 
     monkeypatch.setattr(module, "measure_candidate", trivial)
     plan = replace(PLAN, criteria=ScreeningCriteria(max_always_min=2))
     result = build(tmp_path / "library", CandidateRequest(accept=3, max_candidates=20), plan)
-    assert [choice.measured.seed for choice in result.accepted] == [7, 3007, 9007]
+    assert [candidate.seed for candidate in result.accepted] == [7, 3007, 9007]
     assert rows_of(result.path)[6]["reason"] == "always_min_cap"
 
 
@@ -317,7 +317,7 @@ def test_resuming_under_another_plan_is_refused(
         build(tmp_path / "library", plan=replace(PLAN, **changes), resume=True)
     assert difference in str(caught.value)
     assert runner.ran == []
-    assert len(build(tmp_path / "library", resume=True).chosen) == 6, "nothing was lost"
+    assert len(build(tmp_path / "library", resume=True).candidates) == 6, "nothing was lost"
 
 
 def test_resuming_with_other_versions_is_refused(in_this_process, tmp_path: Path, monkeypatch) -> None:
@@ -420,7 +420,7 @@ def test_failed_candidates_are_rows_and_the_rest_is_published(in_this_process, t
         5007: "worker_died",
     }
     assert (rows[2007]["failed_stage"], rows[2007]["failure"]) == ("worker", "took longer than 5 s")
-    assert [choice.measured.seed for choice in result.failed] == [1007, 2007, 5007]
+    assert [candidate.seed for candidate in result.failed] == [1007, 2007, 5007]
     assert [record.seed for record in ScenarioLibrary(result.path)] == [7, 3007]
     assert ScenarioLibrary(result.path).contents.reproducible is False
     lines = summary_lines(result, 2.0)
@@ -446,8 +446,8 @@ def test_an_error_is_reproducible_a_timeout_is_not(in_this_process, tmp_path: Pa
 
 def test_a_worker_that_draws_another_scenario_is_noticed(in_this_process, tmp_path: Path, monkeypatch) -> None:
     def otherwise(plan, seed):
-        candidate = measured_samples.measure(plan, seed)
-        return replace(candidate, measured=replace(candidate.measured, scenario_digest="0" * 64))
+        candidate, traces = measured_samples.measure(plan, seed)
+        return replace(candidate, scenario_digest="0" * 64), traces
 
     monkeypatch.setattr(module, "measure_candidate", otherwise)
     with pytest.raises(ReplayError, match="seed 7 draws another scenario here than in its worker"):
@@ -490,7 +490,7 @@ def test_many_failures_are_summed_up(in_this_process, tmp_path: Path, monkeypatc
     lines = summary_lines(result, 1.0)
     assert lines[-1] == "failed              and 3 more; the candidates table has them all"
     assert sum(line.startswith("failed") for line in lines) == 6
-    assert {choice.reason for choice in result.chosen} == {Reason.ERROR}
+    assert {candidate.reason for candidate in result.candidates} == {Reason.ERROR}
 
 
 def test_an_engine_that_does_not_model_the_feeder_is_replaced_and_that_is_said(

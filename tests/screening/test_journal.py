@@ -1,6 +1,7 @@
 """The journal of a build: what was finished is there after any kill, and nothing that was not."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,16 +9,17 @@ import pytest
 from measured_samples import NOTHING, accepted, measured, voltages
 
 from scenario_lib.errors import BuildRefusedError, DataFileError, LibraryError
-from scenario_lib.screening.candidate import Candidate, Measured, StageFailure
+from scenario_lib.library.npz_store import trace_digest
+from scenario_lib.screening.candidate import Candidate, StageFailure
 from scenario_lib.screening.criteria import Reason
-from scenario_lib.screening.journal import Journal, JournalLine
+from scenario_lib.screening.journal import Journal
 
 PLAN = {"settings": {"pv_scale_max": 2.0, "shapes": ("flat",)}, "versions": {"numpy": "2.4.6"}}
 TRACES = np.random.default_rng(0).random((2, 3600))
 CANDIDATES = [
-    Candidate(accepted(7), TRACES),
-    Candidate(measured(1007, NOTHING), None),
-    Candidate(Measured(2007, failure=StageFailure(Reason.TIMEOUT, "worker", None, "took longer than 5 s")), None),
+    (accepted(7), TRACES),
+    (measured(1007, NOTHING), None),
+    (Candidate(2007, failure=StageFailure(Reason.TIMEOUT, "worker", None, "took longer than 5 s")), None),
 ]
 
 
@@ -27,7 +29,7 @@ def journal(tmp_path: Path) -> Journal:
     journal = Journal(tmp_path / ".library.build")
     journal.start(PLAN)
     for candidate in CANDIDATES:
-        journal.append(candidate, 1.5)
+        journal.append(*candidate, 1.5)
     return journal
 
 
@@ -36,10 +38,10 @@ def lines_file(journal: Journal) -> Path:
 
 
 def test_what_was_finished_comes_back(journal: Journal) -> None:
-    lines = Journal(journal.folder).resume(PLAN)
-    assert {seed: line.measured for seed, line in lines.items()} == {c.measured.seed: c.measured for c in CANDIDATES}
-    assert all(line.seconds == 1.5 for line in lines.values())
-    assert lines[1007].trace_digests is None
+    found = Journal(journal.folder).resume(PLAN)
+    digests = {7: (trace_digest(TRACES[0]), trace_digest(TRACES[1]))}
+    assert found == {c.seed: replace(c, trace_digests=digests.get(c.seed)) for c, _ in CANDIDATES}
+    assert all(candidate.seconds == 1.5 for candidate in found.values())
     baseline, ofo = journal.traces(7)
     assert np.array_equal(baseline, TRACES[0])
     assert np.array_equal(ofo, TRACES[1])
@@ -69,7 +71,7 @@ def test_a_torn_last_line_is_as_if_its_candidate_had_not_finished(journal: Journ
     path.write_bytes(first + second + third[:kept])
     assert sorted(journal.resume(PLAN)) == [7, 1007]
     assert path.read_bytes() == first + second, "the torn line is gone, so that the next one starts on its own"
-    journal.append(CANDIDATES[2], 2.0)
+    journal.append(*CANDIDATES[2], 2.0)
     assert sorted(journal.resume(PLAN)) == [7, 1007, 2007]
 
 
@@ -153,15 +155,15 @@ def test_a_damaged_plan_is_refused(journal: Journal, content: bytes) -> None:
 
 def test_a_line_is_written_after_its_traces_and_stays_on_one_line(journal: Journal) -> None:
     failure = StageFailure(Reason.ERROR, "ofo", None, "two\nlines and ü")
-    line = journal.append(Candidate(Measured(3007, failure=failure), None), 0.1)
-    assert line == JournalLine(Measured(3007, failure=failure), None, 0.1)
+    finished = journal.append(Candidate(3007, failure=failure), None, 0.1)
+    assert (finished, finished.seconds) == (Candidate(3007, failure=failure), 0.1)
     last = lines_file(journal).read_bytes().splitlines()[-1]
     assert json.loads(last)["measured"]["failure"]["message"] == "two\nlines and ü"
-    assert journal.resume(PLAN)[3007].measured.failure == failure
+    assert journal.resume(PLAN)[3007].failure == failure
 
 
 def test_figures_that_are_no_numbers_are_not_written(journal: Journal) -> None:
     before = lines_file(journal).read_bytes()
     with pytest.raises(DataFileError, match="finite numbers only"):
-        journal.append(Candidate(measured(3007, voltages(float("nan"))), None), 1.0)
+        journal.append(measured(3007, voltages(float("nan"))), None, 1.0)
     assert lines_file(journal).read_bytes() == before

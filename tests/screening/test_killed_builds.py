@@ -83,12 +83,12 @@ def test_a_build_killed_half_way_resumes_to_the_same_bytes(built_library: Path, 
 
 
 def test_a_candidate_alone_equals_the_same_one_after_others(built_library: Path) -> None:
-    alone = measure_candidate(PLAN, 2007)
+    alone, traces = measure_candidate(PLAN, 2007)
     record = ScenarioLibrary(built_library).record_for(2007)
-    assert alone.measured.baseline.integral_pu_s == record.baseline_integral
-    assert alone.measured.ofo.integral_pu_s == record.ofo_integral
-    assert alone.traces[0].tobytes() == record.baseline_voltage_pen_per_step.tobytes()
-    assert alone.traces[1].tobytes() == record.ofo_voltage_pen_per_step.tobytes()
+    assert alone.baseline.integral_pu_s == record.baseline_integral
+    assert alone.ofo.integral_pu_s == record.ofo_integral
+    assert traces[0].tobytes() == record.baseline_voltage_pen_per_step.tobytes()
+    assert traces[1].tobytes() == record.ofo_voltage_pen_per_step.tobytes()
 
 
 # --- made-up candidates

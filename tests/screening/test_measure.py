@@ -73,35 +73,35 @@ def rollouts(monkeypatch):
 
 def test_an_accepted_candidate_has_figures_and_traces(rollouts) -> None:
     rollouts(none=rollout(with_dip(0.01)), ofo=rollout(with_dip(0.001)))
-    candidate = measure_candidate(PLAN, 7)
-    figures = candidate.measured
+    candidate, traces = measure_candidate(PLAN, 7)
+    figures = candidate
     assert figures.failure is None
     assert figures.baseline.integral_pu_s == pytest.approx(1.0)
     assert figures.ofo.integral_pu_s == pytest.approx(0.1)
     assert (figures.first_violation_s, figures.last_violation_s) == (1200, 1299)
     assert figures.ofo_always_min is False
-    assert candidate.traces.shape == (2, 3600)
-    assert candidate.traces[0, 1250] == pytest.approx(1e-4)
-    assert candidate.traces[1, 1250] == pytest.approx(1e-6)
+    assert traces.shape == (2, 3600)
+    assert traces[0, 1250] == pytest.approx(1e-4)
+    assert traces[1, 1250] == pytest.approx(1e-6)
 
 
 def test_ofo_is_not_run_where_the_baseline_already_fails(rollouts) -> None:
     ran = rollouts(none=rollout(np.ones((3600, 2))), ofo=rollout(np.ones((3600, 2))))
-    candidate = measure_candidate(PLAN, 7)
+    candidate, traces = measure_candidate(PLAN, 7)
     assert ran == ["none"]
-    assert candidate.measured.ofo is None
-    assert candidate.measured.first_violation_s is None
-    assert candidate.traces is None
-    measured = measure_candidate(replace(PLAN, full_table=True), 7).measured
+    assert candidate.ofo is None
+    assert candidate.first_violation_s is None
+    assert traces is None
+    measured = measure_candidate(replace(PLAN, full_table=True), 7)[0]
     assert ran == ["none", "none", "ofo"]
     assert measured.ofo is not None
 
 
 def test_traces_are_kept_for_those_that_may_be_accepted_only(rollouts) -> None:
     rollouts(none=rollout(with_dip(0.01)), ofo=rollout(with_dip(0.009)))
-    candidate = measure_candidate(PLAN, 7)
-    assert candidate.measured.ofo.integral_pu_s == pytest.approx(0.9)
-    assert candidate.traces is None
+    candidate, traces = measure_candidate(PLAN, 7)
+    assert candidate.ofo.integral_pu_s == pytest.approx(0.9)
+    assert traces is None
 
 
 @pytest.mark.parametrize(
@@ -118,20 +118,20 @@ def test_traces_are_kept_for_those_that_may_be_accepted_only(rollouts) -> None:
 @pytest.mark.parametrize("stage", ["baseline", "ofo"])
 def test_a_failed_rollout_is_recorded_with_stage_step_and_message(rollouts, stage: str, error, failure) -> None:
     rollouts(none=error if stage == "baseline" else rollout(with_dip(0.01)), ofo=error)
-    candidate = measure_candidate(PLAN, 7)
-    recorded = candidate.measured.failure
+    candidate, traces = measure_candidate(PLAN, 7)
+    recorded = candidate.failure
     assert (recorded.reason, recorded.stage, recorded.step) == (failure[0], stage, failure[1])
     assert failure[2] in recorded.message
-    assert candidate.traces is None
-    assert candidate.measured.scenario_digest is not None
-    assert (candidate.measured.baseline is None) is (stage == "baseline")
+    assert traces is None
+    assert candidate.scenario_digest is not None
+    assert (candidate.baseline is None) is (stage == "baseline")
 
 
 def test_a_voltage_that_is_no_number_is_a_failure_and_never_no_violation(rollouts) -> None:
     voltages = np.ones((3600, 2))
     voltages[17, 1] = np.nan
     rollouts(none=rollout(voltages))
-    failure = measure_candidate(PLAN, 7).measured.failure
+    failure = measure_candidate(PLAN, 7)[0].failure
     message = "ValueError: the voltage at bus bus1, phase 1 is not finite at second 17"
     assert failure == StageFailure(Reason.ERROR, "baseline", None, message)
 
@@ -150,15 +150,15 @@ def test_a_power_flow_that_really_diverges_is_recorded_with_its_second() -> None
     """No feeder carries a load of 1 GW on each phase; at first it draws less, and the power flow still converges."""
     (load,) = EXPERIMENT.loads
     overloaded = replace(EXPERIMENT, loads=(replace(load, peak_kw_per_phase=1e6),))
-    candidate = measure_candidate(replace(PLAN, experiment=overloaded), 7)
-    failure = candidate.measured.failure
+    candidate, _ = measure_candidate(replace(PLAN, experiment=overloaded), 7)
+    failure = candidate.failure
     assert (failure.reason, failure.stage, failure.step) == (Reason.POWER_FLOW_DIVERGED, "baseline", 1191)
     assert failure.message == "the power flow did not converge at second 1191 (during the step)"
-    assert candidate.measured.baseline is None
-    assert candidate.measured.pv_scale == 0.9545486402289702
+    assert candidate.baseline is None
+    assert candidate.pv_scale == 0.9545486402289702
 
 
 def test_a_users_own_feeder_is_measured_like_the_shipped_ones(village) -> None:
-    measured = measure_candidate(replace(PLAN, experiment=village), 7).measured
+    measured = measure_candidate(replace(PLAN, experiment=village), 7)[0]
     assert measured.failure is None
     assert 0.8 < measured.baseline.worst_v_min_pu < measured.baseline.worst_v_max_pu < 1.2

@@ -1,4 +1,4 @@
-"""Quotas by kind: what is asked for, what is chosen, whatever the order."""
+"""Quotas by kind: what is asked for, what is judged, whatever the order."""
 
 from collections import Counter
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from measured_samples import NOTHING, measured, voltages
 
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.screening.candidate import Measured
+from scenario_lib.screening.candidate import Candidate
 from scenario_lib.screening.criteria import KINDS, Reason, ScreeningCriteria
 from scenario_lib.screening.request import CandidateRequest, Goal, Quota
 from scenario_lib.screening.select import Selection, select, shortfalls
@@ -17,7 +17,7 @@ CRITERIA = ScreeningCriteria(max_always_min=2)
 TIMES = {"under": (100.0, 0.0), "over": (0.0, 100.0), "mixed": (100.0, 30.0)}
 
 
-def candidate(seed: int, kind: str | None, recovery: float = 0.9, always_min: bool = False) -> Measured:
+def candidate(seed: int, kind: str | None, recovery: float = 0.9, always_min: bool = False) -> Candidate:
     if kind is None:
         return measured(seed, NOTHING)
     times = TIMES[kind]
@@ -47,21 +47,21 @@ def test_later_candidates_never_change_earlier_verdicts(found, goal) -> None:
 
 @given(candidates, quotas)
 def test_never_more_than_the_quota_and_what_lacks_is_said(found, quota) -> None:
-    chosen = select(found, CRITERIA, Goal(quota=quota))
-    kinds = Counter(choice.kind for choice in chosen if choice.accepted)
+    judged = select(found, CRITERIA, Goal(quota=quota))
+    kinds = Counter(each.kind for each in judged if each.accepted)
     short = [f"{kinds[kind]} of {wanted} {kind}" for kind, wanted in quota.to_dict().items() if kinds[kind] < wanted]
     assert all(kinds[kind] <= wanted for kind, wanted in quota.to_dict().items())
-    assert shortfalls(chosen, Goal(quota=quota)) == short
-    if not short and chosen:
-        assert chosen[-1].accepted, "it ends where the last record wanted is found"
-    if len(chosen) < len(found):
+    assert shortfalls(judged, Goal(quota=quota)) == short
+    if not short and judged:
+        assert judged[-1].accepted, "it ends where the last record wanted is found"
+    if len(judged) < len(found):
         assert short == []
 
 
 def test_the_first_of_each_kind_are_kept_and_the_rest_has_a_reason() -> None:
     kinds = ["under", "over", "under", "mixed", "under", None, "mixed"]
-    chosen = select([candidate(s, k) for s, k in enumerate(kinds)], CRITERIA, Goal(quota=Quota(under=2, mixed=2)))
-    assert [choice.reason for choice in chosen] == [
+    judged = select([candidate(s, k) for s, k in enumerate(kinds)], CRITERIA, Goal(quota=Quota(under=2, mixed=2)))
+    assert [each.reason for each in judged] == [
         Reason.ACCEPTED,
         Reason.KIND_NOT_WANTED,
         Reason.ACCEPTED,
@@ -75,8 +75,8 @@ def test_the_first_of_each_kind_are_kept_and_the_rest_has_a_reason() -> None:
 def test_trivial_ones_beyond_a_quota_do_not_use_up_the_cap() -> None:
     kinds = ["under", "under", "under", "over", "over"]
     found = [candidate(seed, kind, always_min=True) for seed, kind in enumerate(kinds)]
-    chosen = select(found, CRITERIA, Goal(quota=Quota(under=1, over=2)))
-    assert [str(choice.reason) for choice in chosen] == [
+    judged = select(found, CRITERIA, Goal(quota=Quota(under=1, over=2)))
+    assert [str(each.reason) for each in judged] == [
         "accepted",
         "quota_full",
         "quota_full",
@@ -87,10 +87,10 @@ def test_trivial_ones_beyond_a_quota_do_not_use_up_the_cap() -> None:
 
 def test_what_is_not_wanted_needs_no_ofo_rollout() -> None:
     selection = Selection(CRITERIA, Goal(quota=Quota(over=1)))
-    assert selection.add(measured(0, voltages(10.0))).reason is Reason.KIND_NOT_WANTED
-    assert selection.add(measured(1, voltages(0.1))).reason is Reason.BASELINE_BELOW_FLOOR
+    assert selection.judge(measured(0, voltages(10.0))).reason is Reason.KIND_NOT_WANTED
+    assert selection.judge(measured(1, voltages(0.1))).reason is Reason.BASELINE_BELOW_FLOOR
     with pytest.raises(LookupError, match="seed 2 needs its OFO rollout"):
-        selection.add(measured(2, voltages(10.0, 0.0, 100.0)))
+        selection.judge(measured(2, voltages(10.0, 0.0, 100.0)))
 
 
 def test_a_request_with_a_quota() -> None:

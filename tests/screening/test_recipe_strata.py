@@ -6,8 +6,7 @@ import pytest
 
 from scenario_lib.errors import DataFileError, InvalidSettingError
 from scenario_lib.screening.recipe_file import (
-    MeasureOptions,
-    NamedRecipe,
+    RecipeFile,
     parse_recipe,
     parse_strata,
     planned,
@@ -40,7 +39,7 @@ screening = { min_recovery_frac = 0.6 }
 """
 
 
-def strata_of(text: str, tmp_path: Path) -> list[NamedRecipe]:
+def strata_of(text: str, tmp_path: Path) -> list[RecipeFile]:
     path = tmp_path / "r.toml"
     path.write_text(text)
     return parse_strata(read_recipe_tables(path), str(path))
@@ -49,28 +48,28 @@ def strata_of(text: str, tmp_path: Path) -> list[NamedRecipe]:
 def test_strata_of_any_size_are_planned_at_once(tmp_path: Path) -> None:
     wide = TWO.replace("max_candidates = 4000", "max_candidates = 1_000_000_000")
     strata = strata_of(wide, tmp_path)
-    require_disjoint(planned(strata, MeasureOptions()))
-    assert recipe_for_seed(strata, 10**12 + 7, "r.toml") is strata[1].recipe
-    assert recipe_for_seed(strata, 10**12 - 993, "r.toml") is strata[0].recipe
+    require_disjoint(planned(strata))
+    assert recipe_for_seed(strata, 10**12 + 7, "r.toml") is strata[1]
+    assert recipe_for_seed(strata, 10**12 - 993, "r.toml") is strata[0]
 
 
 def test_a_stratum_inherits_what_it_does_not_say(tmp_path: Path) -> None:
     evening, noon = strata_of(TWO, tmp_path)
     assert (evening.name, noon.name) == ("evening", "noon")
-    assert evening.recipe.randomization == {"ramp_up_prob": 0.3, "load_scale_min": 1.0}
-    assert noon.recipe.randomization == {"ramp_up_prob": 0.3}
-    assert evening.recipe.screening.min_recovery_frac == 0.4
-    assert noon.recipe.screening.min_recovery_frac == 0.6
-    assert evening.recipe.experiment().overlay is not None
-    assert noon.recipe.experiment().overlay is None
+    assert evening.randomization == {"ramp_up_prob": 0.3, "load_scale_min": 1.0}
+    assert noon.randomization == {"ramp_up_prob": 0.3}
+    assert evening.screening.min_recovery_frac == 0.4
+    assert noon.screening.min_recovery_frac == 0.6
+    assert evening.experiment().overlay is not None
+    assert noon.experiment().overlay is None
 
 
 def test_seeds_follow_on_from_the_brake_of_the_stratum_before(tmp_path: Path) -> None:
     evening, noon = strata_of(TWO, tmp_path)
-    assert evening.recipe.candidates == CandidateRequest(quota=Quota(under=200, mixed=50), max_candidates=4000)
-    assert noon.recipe.candidates == CandidateRequest(accept=30, seed_start=4000)
+    assert evening.candidates == CandidateRequest(quota=Quota(under=200, mixed=50), max_candidates=4000)
+    assert noon.candidates == CandidateRequest(accept=30, seed_start=4000)
     given = TWO.replace("{ accept = 30 }", "{ accept = 30, seed_start = 9000 }")
-    assert strata_of(given, tmp_path)[1].recipe.candidates == CandidateRequest(accept=30, seed_start=9000)
+    assert strata_of(given, tmp_path)[1].candidates == CandidateRequest(accept=30, seed_start=9000)
 
 
 def test_where_one_recipe_is_expected_strata_are_refused_by_name(tmp_path: Path) -> None:
@@ -81,12 +80,12 @@ def test_where_one_recipe_is_expected_strata_are_refused_by_name(tmp_path: Path)
 def test_a_file_without_strata_is_one_recipe(tmp_path: Path) -> None:
     (only,) = strata_of('system = "ieee13"\n[candidates]\naccept = 3\n', tmp_path)
     assert only.name is None
-    assert only.recipe.candidates == CandidateRequest(accept=3)
+    assert only.candidates == CandidateRequest(accept=3)
 
 
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
 def test_shipped_recipes_can_be_planned(path: Path) -> None:
-    strata = planned(parse_strata(read_recipe_tables(path), str(path)), MeasureOptions())
+    strata = planned(parse_strata(read_recipe_tables(path), str(path)))
     require_disjoint(strata)
     assert all(stratum.plan.kinds == stratum.request.goal.kinds for stratum in strata)
 
@@ -94,7 +93,7 @@ def test_shipped_recipes_can_be_planned(path: Path) -> None:
 def test_the_shipped_mixture_asks_for_three_kinds() -> None:
     path = RECIPES / "ieee13_mixture.toml"
     strata = parse_strata(read_recipe_tables(path), str(path))
-    assert [str(stratum.recipe.candidates.quota) for stratum in strata] == [
+    assert [str(stratum.candidates.quota) for stratum in strata] == [
         str(Quota(under=200)),
         str(Quota(over=100)),
         str(Quota(mixed=50)),
@@ -109,10 +108,10 @@ def test_options_win_over_strata_too(tmp_path: Path) -> None:
     changed = with_overlay(changed, True)
     changed = with_request(changed, {"seed_start": 500, "accept": None})
     evening, noon = parse_strata(changed, "command line")
-    assert (evening.recipe.screening.min_recovery_frac, noon.recipe.screening.min_recovery_frac) == (0.8, 0.8)
-    assert evening.recipe.randomization["load_scale_min"] == noon.recipe.randomization["load_scale_min"] == 0.9
-    assert noon.recipe.overlay is True
-    assert (evening.recipe.candidates.seed_start, noon.recipe.candidates.seed_start) == (500, 4500)
+    assert (evening.screening.min_recovery_frac, noon.screening.min_recovery_frac) == (0.8, 0.8)
+    assert evening.randomization["load_scale_min"] == noon.randomization["load_scale_min"] == 0.9
+    assert noon.overlay is True
+    assert (evening.candidates.seed_start, noon.candidates.seed_start) == (500, 4500)
     assert parse_strata(tables, "file") == strata_of(TWO, tmp_path), "the file's tables are as they were"
     with pytest.raises(InvalidSettingError, match="accept: the recipe has strata, each with its own"):
         with_request(tables, {"accept": 5, "seed_start": 3})
@@ -120,8 +119,8 @@ def test_options_win_over_strata_too(tmp_path: Path) -> None:
 
 def test_a_seed_is_drawn_by_the_stratum_that_has_it(tmp_path: Path) -> None:
     strata = strata_of(TWO, tmp_path)
-    assert recipe_for_seed(strata, 3_999_007, "r.toml") is strata[0].recipe
-    assert recipe_for_seed(strata, 4_000_007, "r.toml") is strata[1].recipe
+    assert recipe_for_seed(strata, 3_999_007, "r.toml") is strata[0]
+    assert recipe_for_seed(strata, 4_000_007, "r.toml") is strata[1]
     with pytest.raises(DataFileError, match=r"r.toml: seed 8 belongs to none of its strata \(evening, noon\)"):
         recipe_for_seed(strata, 8, "r.toml")
 

@@ -18,7 +18,7 @@ from scenario_lib.screening import reselect
 from scenario_lib.screening.build import build_strata
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
 from scenario_lib.screening.reselect import run_selection, select_again, stored_strata
-from scenario_lib.screening.select import PlannedStratum
+from scenario_lib.screening.select import Stratum
 
 OPENG2G = Path(__file__).parents[1] / "data" / "openg2g_library_ieee13"
 FORTY = CandidateRequest(candidates=40)
@@ -39,7 +39,7 @@ def ran(monkeypatch) -> list[int]:
     return measured
 
 
-def build(out: Path, *strata: PlannedStratum) -> Path:
+def build(out: Path, *strata: Stratum) -> Path:
     return build_strata(strata, BuildOptions(out)).path
 
 
@@ -136,7 +136,7 @@ def test_a_mixture_keeps_its_strata_and_quotas(ran: list[int], tmp_path: Path) -
     assert report.lost == ()
     assert content(tmp_path / "same") == content(mixture)
     narrower = stored_strata(mixture, {"min_recovery_frac": 0.8})
-    assert {part.stratum.plan.criteria.min_recovery_frac for part in narrower} == {0.8}
+    assert {part.plan.criteria.min_recovery_frac for part in narrower} == {0.8}
     report = select_again(mixture, narrower, tmp_path / "narrower")
     assert all(recovery_at(seed) >= 0.8 for seed in report.kept)
     assert set(ScenarioLibrary(tmp_path / "narrower").recipes) == set(ScenarioLibrary(mixture).recipes)

@@ -5,7 +5,8 @@ import random
 import pytest
 from measured_samples import accepted, measured, voltages
 
-from scenario_lib.screening.candidate import Measured, StageFailure
+from scenario_lib.screening.build_record import candidate_of_row, candidate_row
+from scenario_lib.screening.candidate import Candidate, StageFailure
 from scenario_lib.screening.criteria import Reason, ScreeningCriteria
 from scenario_lib.screening.request import Goal
 from scenario_lib.screening.select import Selection, select, verdict
@@ -13,11 +14,11 @@ from scenario_lib.screening.select import Selection, select, verdict
 CRITERIA = ScreeningCriteria(max_always_min=2)
 
 
-def candidates() -> list[Measured]:
+def candidates() -> list[Candidate]:
     """Ten candidates: trivial ones at 0, 2, 4, 6, accepted ones at 1, 5, 9, others not."""
     others = {
         3: measured(3, voltages(0.0, 0.0)),
-        7: Measured(7, failure=StageFailure(Reason.TIMEOUT, "worker", None, "took longer than 1 s")),
+        7: Candidate(7, failure=StageFailure(Reason.TIMEOUT, "worker", None, "took longer than 1 s")),
         8: measured(8, voltages(10.0), voltages(9.0)),
     }
     return [others.get(seed) or accepted(seed, always_min=seed % 2 == 0) for seed in range(10)]
@@ -41,10 +42,10 @@ REASONS = [
 def test_the_first_trivial_ones_in_seed_order_are_kept_whatever_the_order(shuffle: int) -> None:
     shuffled = candidates()
     random.Random(shuffle).shuffle(shuffled)
-    chosen = select(shuffled, CRITERIA)
-    assert [choice.measured.seed for choice in chosen] == list(range(10))
-    assert [choice.reason for choice in chosen] == REASONS
-    assert [choice.measured.seed for choice in chosen if choice.accepted] == [0, 1, 2, 5, 9]
+    judged = select(shuffled, CRITERIA)
+    assert [each.seed for each in judged] == list(range(10))
+    assert [each.reason for each in judged] == REASONS
+    assert [each.seed for each in judged if each.accepted] == [0, 1, 2, 5, 9]
 
 
 @pytest.mark.parametrize(("accept", "last_row"), [(1, 0), (2, 1), (3, 2), (4, 5), (5, 9), (6, 9), (None, 9)])
@@ -52,19 +53,19 @@ def test_the_first_trivial_ones_in_seed_order_are_kept_whatever_the_order(shuffl
 def test_the_table_ends_at_the_row_of_the_last_one_wanted(accept: int | None, last_row: int, shuffle: int) -> None:
     shuffled = candidates()
     random.Random(shuffle).shuffle(shuffled)
-    chosen = select(shuffled, CRITERIA, Goal(accept))
-    assert [choice.reason for choice in chosen] == REASONS[: last_row + 1]
+    judged = select(shuffled, CRITERIA, Goal(accept))
+    assert [each.reason for each in judged] == REASONS[: last_row + 1]
 
 
 def test_later_seeds_never_change_earlier_verdicts() -> None:
     for count in range(10):
-        assert [choice.reason for choice in select(candidates()[:count], CRITERIA)] == REASONS[:count]
+        assert [each.reason for each in select(candidates()[:count], CRITERIA)] == REASONS[:count]
 
 
 def test_a_trivial_candidate_that_is_refused_anyway_does_not_count() -> None:
     refused = measured(0, voltages(10.0), voltages(9.0), ofo_always_min=True)
-    chosen = select([refused, accepted(1, always_min=True), accepted(2, always_min=True)], CRITERIA)
-    assert [choice.reason for choice in chosen] == [
+    judged = select([refused, accepted(1, always_min=True), accepted(2, always_min=True)], CRITERIA)
+    assert [each.reason for each in judged] == [
         Reason.RECOVERY_BELOW_FLOOR,
         Reason.ACCEPTED,
         Reason.ACCEPTED,
@@ -72,22 +73,22 @@ def test_a_trivial_candidate_that_is_refused_anyway_does_not_count() -> None:
 
 
 def test_no_trivial_ones_at_all_can_be_asked_for() -> None:
-    chosen = select([accepted(0, always_min=True), accepted(1)], ScreeningCriteria(max_always_min=0))
-    assert [choice.reason for choice in chosen] == [Reason.ALWAYS_MIN_CAP, Reason.ACCEPTED]
+    judged = select([accepted(0, always_min=True), accepted(1)], ScreeningCriteria(max_always_min=0))
+    assert [each.reason for each in judged] == [Reason.ALWAYS_MIN_CAP, Reason.ACCEPTED]
 
 
 def test_the_running_count_is_of_accepted_ones() -> None:
     selection = Selection(CRITERIA)
     counts = []
     for candidate in candidates():
-        selection.add(candidate)
+        selection.judge(candidate)
         counts.append(selection.accepted)
     assert counts == [1, 2, 3, 3, 3, 4, 4, 4, 4, 5]
 
 
-def test_another_band_can_be_chosen_from_the_same_figures() -> None:
-    chosen = select(candidates(), ScreeningCriteria(min_recovery_frac=0.05, max_recovery_frac=0.5))
-    assert [choice.measured.seed for choice in chosen if choice.accepted] == [8]
+def test_another_band_can_be_judged_from_the_same_figures() -> None:
+    judged = select(candidates(), ScreeningCriteria(min_recovery_frac=0.05, max_recovery_frac=0.5))
+    assert [each.seed for each in judged if each.accepted] == [8]
 
 
 def test_figures_that_cannot_be_judged_are_an_error() -> None:
@@ -95,3 +96,11 @@ def test_figures_that_cannot_be_judged_are_an_error() -> None:
         verdict(measured(3, None), CRITERIA)
     with pytest.raises(LookupError, match="seed 3 needs its OFO rollout"):
         verdict(measured(3, voltages(10.0)), CRITERIA)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_candidate_comes_back_from_its_row(seed: int) -> None:
+    judged = select(candidates(), CRITERIA)[seed]
+    row = candidate_row(judged, CRITERIA, "recipe", "reference")
+    assert (row.seed, row.accepted, row.reason, row.ofo_ran) == (seed, judged.accepted, judged.reason, judged.ofo_ran)
+    assert candidate_of_row(row, None, CRITERIA) == judged

@@ -19,11 +19,15 @@ from scenario_lib.scenario.settings import Range
 from scenario_lib.screening import build as module
 from scenario_lib.screening.build import BuildProgress, BuildResult, build_strata
 from scenario_lib.screening.request import BuildOptions, CandidateRequest, Quota
-from scenario_lib.screening.select import require_disjoint
+from scenario_lib.screening.select import Stratum, plan_stratum, require_disjoint
 
 
 class Stopped(BaseException):
     """Stands for a kill."""
+
+
+def renamed(stratum: Stratum, name: str | None) -> Stratum:
+    return plan_stratum(stratum.plan, stratum.request, name)
 
 
 @pytest.fixture
@@ -66,7 +70,7 @@ def test_every_stratum_meets_its_quota_in_one_library(in_this_process, tmp_path:
     assert result.shortfalls == []
     library = ScenarioLibrary(result.path)
     names = {recipe_id: recipe.stratum for recipe_id, recipe in library.recipes.items()}
-    kinds = Counter((names[record.proof.recipe], record.kind) for record in library)
+    kinds = Counter((names[record.digests.recipe], record.kind) for record in library)
     any_kinds = {kind: count for (name, kind), count in kinds.items() if name == "any"}
     assert sum(any_kinds.values()) == 2
     assert {key: count for key, count in kinds.items() if key[0] != "any"} == {
@@ -76,7 +80,7 @@ def test_every_stratum_meets_its_quota_in_one_library(in_this_process, tmp_path:
     }
     assert [record.seed for record in library] == sorted({record.seed for record in library})
     assert all(library.materialize(record).seed == record.seed for record in library)
-    evening = next(record for record in library if names[record.proof.recipe] == "evening")
+    evening = next(record for record in library if names[record.digests.recipe] == "evening")
     assert evening.load_scale >= 1.0
 
 
@@ -139,7 +143,7 @@ def test_resuming_under_other_strata_is_refused(in_this_process, tmp_path: Path)
     for strata, difference in (
         ((evening, moved, later), "stratum.any.first_seed: found 90007, expected 80007"),
         ((evening, noon), "strata: found ['evening', 'noon'], expected ['evening', 'noon', 'any']"),
-        ((replace(evening, name=None),), "engine: found 'reference', expected nothing"),
+        ((renamed(evening, None),), "engine: found 'reference', expected nothing"),
     ):
         with pytest.raises(BuildRefusedError) as caught:
             build(tmp_path / "library", strata, resume=True)
@@ -174,9 +178,9 @@ def test_the_mixture_is_its_strata_merged(in_this_process, tmp_path: Path) -> No
 def test_a_stratum_draws_what_a_plain_build_of_its_seeds_draws(in_this_process, tmp_path: Path) -> None:
     """A seed goes on meaning one scenario: the name of a stratum does not matter to what is drawn."""
     part = MIXTURE[0]
-    named, plain = (ScenarioLibrary(build(tmp_path / str(n), (replace(part, name=n),)).path) for n in ("x", None))
-    assert [r.proof.scenario_digest for r in named] == [r.proof.scenario_digest for r in plain]
-    assert named[0].proof.recipe != plain[0].proof.recipe
+    named, plain = (ScenarioLibrary(build(tmp_path / str(n), (renamed(part, n),)).path) for n in ("x", None))
+    assert [r.digests.scenario_digest for r in named] == [r.digests.scenario_digest for r in plain]
+    assert named[0].digests.recipe != plain[0].digests.recipe
     assert named[0].contract() == plain[0].contract()
 
 
@@ -209,7 +213,7 @@ def test_strata_that_share_seeds_or_names_are_refused(in_this_process, tmp_path:
     with pytest.raises(InvalidSettingError, match="strata 'evening' and 'noon' share 1 seeds, such as 39007"):
         build(tmp_path / "library", (evening, overlapping))
     with pytest.raises(InvalidSettingError, match="two strata are called 'evening'"):
-        require_disjoint((evening, replace(noon, name="evening")))
+        require_disjoint((evening, renamed(noon, "evening")))
     assert list(tmp_path.iterdir()) == []
 
 

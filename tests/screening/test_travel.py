@@ -42,15 +42,15 @@ def own(tmp_path: Path, village_file: Path) -> Path:
 def test_figures_are_the_same_where_the_files_were_unpacked(own: Path, tmp_path: Path) -> None:
     here = measuring(own / "village" / "experiment.toml", own / "specs")
     bundle = pack(here)
-    expected = here(7)
+    expected, expected_traces = here(7)
     own.rename(tmp_path / "gone")
     there = unpack(bundle.content, tmp_path / "there")
     assert isinstance(there, PortableTask)
     there.prepare()
-    found = there(7)
-    assert found.measured == expected.measured
-    assert found.measured.failure is None
-    assert np.array_equal(found.traces, expected.traces) if expected.traces is not None else found.traces is None
+    found, traces = there(7)
+    assert found == expected
+    assert found.failure is None
+    assert np.array_equal(traces, expected_traces) if expected_traces is not None else traces is None
 
 
 def test_a_users_files_travel_and_shipped_ones_do_not(own: Path) -> None:

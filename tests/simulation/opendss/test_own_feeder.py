@@ -32,28 +32,27 @@ def plan(village: Experiment, request: pytest.FixtureRequest) -> MeasurePlan:
 def test_a_build_on_it_would_accept_within_few_candidates(plan: MeasurePlan) -> None:
     candidates = [measure_candidate(plan, seed) for seed in (7, 1007, 2007)]
     verdicts = []
-    for candidate in candidates:
-        measured = candidate.measured
+    for measured, traces in candidates:
         assert measured.failure is None
         assert measured.baseline is not None
         assert measured.baseline.undervoltage_time_s > 100
         assert measured.baseline.overvoltage_time_s == 0
         assert measured.ofo is not None
         verdicts.append(judge(measured.baseline, measured.ofo, plan.criteria))
-        assert (candidate.traces is not None) is (verdicts[-1] is Reason.ACCEPTED)
+        assert (traces is not None) is (verdicts[-1] is Reason.ACCEPTED)
     assert verdicts == [Reason.ACCEPTED, Reason.RECOVERY_BELOW_FLOOR, Reason.ACCEPTED]
 
 
 def test_candidates_are_the_same_from_anywhere(plan: MeasurePlan, tmp_path: Path) -> None:
-    here = measure_candidate(plan, 7)
+    here, traces = measure_candidate(plan, 7)
     with contextlib.chdir(tmp_path):
-        there = measure_candidate(plan, 7)
+        there, traces_there = measure_candidate(plan, 7)
         assert Path.cwd() == tmp_path
-    assert there.measured == here.measured
-    assert here.traces is not None
-    assert there.traces is not None
-    assert np.array_equal(there.traces, here.traces)
-    assert here.traces.shape == (2, 3600)
+    assert there == here
+    assert traces is not None
+    assert traces_there is not None
+    assert np.array_equal(traces_there, traces)
+    assert traces.shape == (2, 3600)
 
 
 def rollout(experiment: Experiment, n_steps: int = 30) -> Rollout:

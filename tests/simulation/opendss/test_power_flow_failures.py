@@ -94,18 +94,18 @@ def test_a_candidate_is_recorded_with_reason_and_step(
 ) -> None:
     settings = RandomizationSettings(load_scale=Range(1.0, 1.0))
     jump = with_load(village, (0.0, 1.0), (50.0, 1.0), (50.5, 5000.0))
-    candidate = measure_candidate(MeasurePlan(jump, settings, ScreeningCriteria(), engine=engine), 7)
-    assert candidate.traces is None
-    assert candidate.measured.baseline is None
-    failed = candidate.measured.failure
+    candidate, traces = measure_candidate(MeasurePlan(jump, settings, ScreeningCriteria(), engine=engine), 7)
+    assert traces is None
+    assert candidate.baseline is None
+    failed = candidate.failure
     assert failed is not None
     assert (failed.reason, failed.stage, failed.step) == (Reason.POWER_FLOW_DIVERGED, "baseline", 51)
     assert failed.message == "the power flow did not converge at second 51 (during the step)"
 
-    start = measure_candidate(
+    start, _ = measure_candidate(
         MeasurePlan(heavy_village(edited_village, 5000), settings, ScreeningCriteria(), engine=engine), 7
     )
-    failed = start.measured.failure
+    failed = start.failure
     assert failed is not None
     assert (failed.reason, failed.stage, failed.step) == (Reason.POWER_FLOW_DIVERGED, "baseline", None)
     assert failed.message == "the power flow did not converge before the first step (during the start-up)"
