@@ -113,7 +113,13 @@ EXIT_SOME_FAILED = 6
 
 @click.command("evaluate")
 @click.argument("library", type=click.Path(path_type=Path))
-@click.option("--policy", "policies", multiple=True, type=click.Path(path_type=Path), help="A trained policy; repeat.")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="DIR|MODULE:NAME",
+    help="A trained policy, or a controller of your own as package.module:name; repeat.",
+)
 @click.option(
     "--team",
     "teams",
@@ -125,7 +131,7 @@ EXIT_SOME_FAILED = 6
     "--baselines",
     default="none,rule-based,ofo",
     show_default=True,
-    help='Named controls, also rule-based-zonal, or "".',
+    help="Named controls, also rule-based-zonal, always-smallest, always-largest, deadband, or ''.",
 )
 @click.option("--records", default="all", show_default=True, metavar="all|N", help="Replay N records, spread evenly.")
 @click.option(
@@ -147,7 +153,8 @@ def evaluate_command(library: Path, out: Path | None, as_json: bool, **options: 
     if out is not None:
         require_outside_libraries(out.resolve() / SCENARIOS)
     asked = EvaluationOptions(
-        policies=options["policies"],
+        policies=tuple(Path(text) for text in options["policies"] if not _is_reference(text)),
+        controllers=tuple(text for text in options["policies"] if _is_reference(text)),
         teams=tuple(tuple(Path(part.strip()) for part in team.split(",")) for team in options["teams"]),
         baselines=tuple(name.strip() for name in options["baselines"].split(",") if name.strip()),
         records=_count(options["records"]),
@@ -163,6 +170,11 @@ def evaluate_command(library: Path, out: Path | None, as_json: bool, **options: 
         write_comparison(out, comparison)
     echo_facts(comparison.to_dict(), comparison.lines(), as_json)
     _finish(comparison)
+
+
+def _is_reference(text: str) -> bool:
+    """Whether a policy is given as "package.module:name"; a folder of that name wins."""
+    return ":" in text and not Path(text).exists()
 
 
 def _count(text: str) -> int | None:

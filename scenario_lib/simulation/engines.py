@@ -14,6 +14,7 @@ from scenario_lib.metrics.voltage import VoltageMeasures, measure_voltages, pena
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import Assets
+from scenario_lib.simulation.opendss.datacenters import Policy, as_policy
 from scenario_lib.simulation.rollout import Rollout, run_rollout
 
 COMPILED, REFERENCE = "compiled", "reference"
@@ -83,8 +84,8 @@ class Simulated:
 class PreparedScenario(Protocol):
     """One scenario, ready to be run under any policy."""
 
-    def run(self, policy: str) -> Simulated:
-        """Run one policy.
+    def run(self, policy: Policy) -> Simulated:
+        """Run one policy: one by name, or a controller.
 
         Raises:
             PowerFlowError: The power flow did not converge; the error has the second.
@@ -129,7 +130,7 @@ class _ReferenceScenarioRunner:
         self._parts = (scenario, experiment, assets)
         self._band = astuple(experiment.limits)
 
-    def run(self, policy: str) -> Simulated:
+    def run(self, policy: Policy) -> Simulated:
         rollout = run_rollout(*self._parts, policy)
         voltages = rollout.voltages_pu
         return Simulated(rollout, measure_voltages(voltages, *self._band), penalty_trace(voltages, *self._band))
@@ -145,8 +146,9 @@ class _CompiledScenarioRunner:
         self._tolerance = OPENDSS if tolerance == "opendss" else ACCURATE
         self._band = astuple(experiment.limits)
 
-    def run(self, policy: str) -> Simulated:
-        from scenario_lib.simulation.compiled.rollout import measure_rollout, run_compiled
+    def run(self, policy: Policy) -> Simulated:
+        from scenario_lib.simulation.compiled.controlled import run_policy
+        from scenario_lib.simulation.compiled.rollout import measure_rollout
 
-        rollout = run_compiled(self._compiled, policy, self._tolerance)
+        rollout = run_policy(self._compiled, as_policy(policy), self._tolerance)
         return Simulated(rollout, *measure_rollout(rollout.voltages_pu, *self._band))
