@@ -52,7 +52,7 @@ from scenario_lib.simulation.assets import Assets, assets_digest, load_assets
 from scenario_lib.simulation.controller import ControllerPolicy, as_controller
 from scenario_lib.simulation.engines import REFERENCE, Engine, as_engine, prepare, simulator
 from scenario_lib.simulation.opendss.datacenters import POLICIES
-from scenario_lib.simulation.rollout import Rollout, run_rollout
+from scenario_lib.simulation.rollout import Rollout, run_reference
 
 
 @dataclass(frozen=True)
@@ -384,7 +384,7 @@ def _replay(library: ScenarioLibrary, controls: Sequence[Control], options: Eval
 
 def _rollout(scenario: Scenario, experiment: Experiment, assets: Assets, control: Control, engine: Engine) -> Rollout:
     if engine.name == REFERENCE:
-        return run_rollout(scenario, experiment, assets, control)
+        return run_reference(scenario, experiment, assets, control)
     if isinstance(control, str | ControllerPolicy):
         return simulator(scenario, experiment, assets, engine).run(control).rollout
     return run_trained(scenario, experiment, assets, control, engine)

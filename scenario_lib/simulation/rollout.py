@@ -126,7 +126,7 @@ def require_fits(scenario: Scenario, experiment: Experiment) -> None:
         )
 
 
-def run_rollout(
+def run_reference(
     scenario: Scenario,
     experiment: Experiment | str | Path,
     assets: Assets,
@@ -148,14 +148,22 @@ def run_rollout(
         UnknownNameError: No policy of that name.
         ValueError, RuntimeError: From openg2g, where a drawn ramp needs more GPUs than its site has.
     """
+    known, whole = checked_arguments(scenario, experiment, assets, policy, n_steps)
+    with opendss_held():
+        return _run(build_simulation(scenario, whole, assets, known, n_steps), known, n_steps)
+
+
+def checked_arguments(
+    scenario: Scenario, experiment: Experiment | str | Path, assets: Assets, policy: Policy, n_steps: int
+) -> tuple[str | ControlPolicy | ControllerPolicy, Experiment]:
+    """What a rollout is given, refused by name where it cannot be meant; the policy and the experiment as such."""
     instance_of(Scenario, hint=" as randomize_scenario draws it")("scenario", scenario)
     instance_of(Assets, hint=" as load_assets returns it")("assets", assets)
-    experiment, n_steps = as_experiment("experiment", experiment), as_whole_number("n_steps", n_steps)
-    require_count("n_steps", n_steps, 1)
-    policy = as_policy(policy)
-    require_fits(scenario, experiment)
-    with opendss_held():
-        return _run(build_simulation(scenario, experiment, assets, policy, n_steps), policy, n_steps)
+    whole = as_experiment("experiment", experiment)
+    require_count("n_steps", as_whole_number("n_steps", n_steps), 1)
+    known = as_policy(policy)
+    require_fits(scenario, whole)
+    return known, whole
 
 
 def _run(simulation: Simulation, policy: str | ControlPolicy | ControllerPolicy, n_steps: int) -> Rollout:

@@ -14,7 +14,7 @@ from scenario_lib.simulation.compiled.controlled import run_policy
 from scenario_lib.simulation.compiled.rollout import compile_scenario
 from scenario_lib.simulation.controller import CONTROLLERS, Deadband, Now, as_controller, load_controller
 from scenario_lib.simulation.engines import Engine, simulator
-from scenario_lib.simulation.rollout import Rollout, run_rollout
+from scenario_lib.simulation.rollout import Rollout, run_reference
 
 SECONDS = 40
 Parts = tuple[Scenario, Experiment, Assets]
@@ -52,7 +52,7 @@ class Alternating:
 def test_both_engines_show_and_do_the_same(parts: Parts) -> None:
     ours, theirs = Alternating(), Alternating()
     compiled = compiled_rollout(parts, ours)
-    reference = run_rollout(*parts, theirs, SECONDS)
+    reference = run_reference(*parts, theirs, SECONDS)
     assert compiled.policy == reference.policy == "Alternating"
     assert np.array_equal(compiled.batch_sizes, reference.batch_sizes)
     assert np.array_equal(compiled.power_w, reference.power_w)
@@ -108,7 +108,7 @@ def test_odd_decisions_are_refused_by_name(returned: object, message: str) -> No
     def mine(now: Now) -> object:
         return returned if now.second == 3 else None
 
-    for run in (lambda: compiled_rollout(parts, mine), lambda: run_rollout(*parts, mine, SECONDS)):
+    for run in (lambda: compiled_rollout(parts, mine), lambda: run_reference(*parts, mine, SECONDS)):
         with pytest.raises(ControllerError, match=message) as caught:
             run()
         assert str(caught.value).startswith("controller mine ")
