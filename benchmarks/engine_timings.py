@@ -24,7 +24,7 @@ from scenario_lib.simulation.compiled.circuit import start_state
 from scenario_lib.simulation.compiled.episode import window_of
 from scenario_lib.simulation.compiled.power_flow import OPENDSS, rebuild_admittance, set_powers, solve_power_flow
 from scenario_lib.simulation.compiled.rollout import CompiledScenario, compile_scenario, measure_rollout, run_compiled
-from scenario_lib.simulation.rollout import build_simulation, run_rollout
+from scenario_lib.simulation.rollout import build_simulation, run_reference
 
 POLICIES = ("none", "ofo")
 
@@ -70,7 +70,7 @@ def reference_rollouts_s(bench: Bench, scenario: Scenario) -> list[float]:
     """Baseline and OFO on our reference engine, measures included."""
 
     def run(policy: str) -> None:
-        rollout = run_rollout(scenario, bench.experiment, bench.assets, policy)
+        rollout = run_reference(scenario, bench.experiment, bench.assets, policy)
         measure_voltages(rollout.voltages_pu, 0.95, 1.05)
         penalty_trace(rollout.voltages_pu, 0.95, 1.05)
 
@@ -120,7 +120,7 @@ def opendss_solve_s(bench: Bench, scenario: Scenario, n_seconds: int = 300) -> f
 
     type(simulation.grid)._solve = watched
     try:
-        run_rollout(scenario, bench.experiment, bench.assets, "none", n_seconds)
+        run_reference(scenario, bench.experiment, bench.assets, "none", n_seconds)
     finally:
         type(simulation.grid)._solve = solve
     return float(np.median(spent[1:]))

@@ -125,8 +125,8 @@ EXIT_SOME_FAILED = 6
     "--policy",
     "policies",
     multiple=True,
-    type=click.Path(path_type=Path),
-    help="Directory of a trained policy; repeat for more.",
+    metavar="DIR|MODULE:NAME",
+    help="A trained policy, or a controller of your own as package.module:name; repeat.",
 )
 @click.option(
     "--team",
@@ -139,7 +139,7 @@ EXIT_SOME_FAILED = 6
     "--baselines",
     default="none,rule-based,ofo",
     show_default=True,
-    help='Controls to compare with, also rule-based-zonal; "" for none of them.',
+    help='Controls to compare with, also rule-based-zonal, always-smallest, always-largest, deadband; "" for none.',
 )
 @click.option(
     "--records", default="all", show_default=True, metavar="all|N", help="Number of records to replay, spread evenly."
@@ -164,7 +164,8 @@ def evaluate_command(library: Path, out: Path | None, as_json: bool, **options: 
     if out is not None:
         require_outside_libraries(out.resolve() / SCENARIOS)
     asked = EvaluationOptions(
-        policies=options["policies"],
+        policies=tuple(Path(text) for text in options["policies"] if not _is_reference(text)),
+        controllers=tuple(text for text in options["policies"] if _is_reference(text)),
         teams=tuple(tuple(Path(part.strip()) for part in team.split(",")) for team in options["teams"]),
         baselines=tuple(name.strip() for name in options["baselines"].split(",") if name.strip()),
         records=_count(options["records"]),
@@ -180,6 +181,11 @@ def evaluate_command(library: Path, out: Path | None, as_json: bool, **options: 
         write_comparison(out, comparison)
     echo_facts(comparison.to_dict(), comparison.lines(), as_json)
     _finish(comparison)
+
+
+def _is_reference(text: str) -> bool:
+    """Whether a policy is given as "package.module:name"; a folder of that name wins."""
+    return ":" in text and not Path(text).exists()
 
 
 def _count(text: str) -> int | None:

@@ -40,9 +40,11 @@ if TYPE_CHECKING:
     from scenario_lib.screening.request import CandidateRequest as CandidateRequest
     from scenario_lib.screening.request import Quota as Quota
     from scenario_lib.simulation.assets import load_assets as load_assets
+    from scenario_lib.simulation.controller import Now as Now
+    from scenario_lib.simulation.controller import load_controller as load_controller
     from scenario_lib.simulation.engines import Engine as Engine
+    from scenario_lib.simulation.engines import run_rollout as run_rollout
     from scenario_lib.simulation.rollout import Rollout as Rollout
-    from scenario_lib.simulation.rollout import run_rollout as run_rollout
     from scenario_lib.validation.validate import ReplayOptions as ReplayOptions
     from scenario_lib.validation.validate import validate_library as validate_library
 
@@ -60,7 +62,9 @@ _HOME = {
     "Engine": "simulation.engines",
     "Rollout": "simulation.rollout",
     "load_assets": "simulation.assets",
-    "run_rollout": "simulation.rollout",
+    "run_rollout": "simulation.engines",
+    "Now": "simulation.controller",
+    "load_controller": "simulation.controller",
     "measure_voltages": "metrics.voltage",
     "penalty_trace": "metrics.voltage",
     # from candidates to a library

@@ -94,6 +94,10 @@ class PolicyError(ScenarioLibError, ValueError):
     """A policy directory cannot be used: not one, damaged, edited, of another version, or for another feeder."""
 
 
+class ControllerError(ScenarioLibError, ValueError):
+    """A controller of the user's own raised an error, or returned something else than feasible batch sizes."""
+
+
 class SharedSeedsError(ScenarioLibError, ValueError):
     """A policy would be evaluated on scenarios that it was trained on."""
 

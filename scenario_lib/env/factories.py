@@ -28,7 +28,7 @@ from scenario_lib.library.views import LibraryView
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import Assets, load_assets
 from scenario_lib.simulation.engines import COMPILED
-from scenario_lib.simulation.rollout import run_rollout
+from scenario_lib.simulation.rollout import run_reference
 
 if TYPE_CHECKING:
     from scenario_lib.env.vector_env import BatchSizeVectorEnv
@@ -201,7 +201,7 @@ def open_environment_parts(
     experiment = located_experiment(recipes[0], optional(as_system)("system", system))
     assets = load_assets(experiment, optional(as_path)("specs_dir", specs_dir))
     # One simulated second tells which bus-phases the feeder has once all elements exist.
-    bus_phases = run_rollout(base_scenario(experiment), experiment, assets, n_steps=1).bus_phases
+    bus_phases = run_reference(base_scenario(experiment), experiment, assets, n_steps=1).bus_phases
     return EnvironmentParts(opened, experiment, assets, bus_phases)
 
 

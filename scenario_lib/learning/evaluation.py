@@ -49,9 +49,10 @@ from scenario_lib.library.views import spread_records
 from scenario_lib.scenario.model import Scenario, scenario_digest
 from scenario_lib.screening.criteria import as_screened, tuning_text
 from scenario_lib.simulation.assets import Assets, assets_digest, load_assets
+from scenario_lib.simulation.controller import ControllerPolicy, as_controller
 from scenario_lib.simulation.engines import REFERENCE, Engine, as_engine, prepare, simulator
 from scenario_lib.simulation.opendss.datacenters import POLICIES
-from scenario_lib.simulation.rollout import Rollout, run_rollout
+from scenario_lib.simulation.rollout import Rollout, run_reference
 
 
 @dataclass(frozen=True)
@@ -227,6 +228,8 @@ class EvaluationOptions:
         allow_shared_seeds: Go on where a policy was trained on records of this library, with a warning.
         engine: What rollouts run on, but for named policies that only the reference engine has.
         teams: Directories of policies that act in one rollout, each at sites of its own.
+        controllers: Controllers of one's own, see `simulation.controller`: functions of `Now`, objects that are
+            called like one, or "package.module:name". With several jobs, workers import them.
     """
 
     policies: tuple[Path, ...] = ()
@@ -238,21 +241,23 @@ class EvaluationOptions:
     engine: Engine = Engine()
     run: RunOptions = RunOptions()
     teams: tuple[tuple[Path, ...], ...] = ()
+    controllers: tuple[ControllerPolicy, ...] = ()
 
     def __post_init__(self) -> None:
         convert_fields(self, policies=tuple_of(as_path), baselines=tuple_of(as_text), teams=tuple_of(tuple_of(as_path)))
         convert_fields(self, records=optional(as_whole_number), specs_dir=optional(as_path), system=optional(as_system))
+        convert_fields(self, controllers=tuple_of(as_controller))
         convert_fields(self, allow_shared_seeds=as_flag, engine=as_engine, run=built_as(RunOptions))
         for name in self.baselines:
             if name not in POLICIES:
                 raise UnknownNameError(f"baseline {name!r} is not known; expected among {', '.join(POLICIES)}")
         if self.records is not None:
             require_count("records", self.records, 1)
-        if not (self.baselines or self.policies or self.teams):
+        if not (self.baselines or self.policies or self.teams or self.controllers):
             raise InvalidSettingError("nothing to evaluate; give baselines, policies, or both")
 
 
-Control = str | TrainedPolicy | PolicyTeam
+Control = str | TrainedPolicy | PolicyTeam | ControllerPolicy
 
 Task = tuple[int, int]
 """Index of a record, and position of a control."""
@@ -283,7 +288,12 @@ def evaluate(
     _require_feeder(library, policies)
     wrong_data = other_data(library, options.specs_dir, options.system)
     warnings = [*held_out_warnings(library, policies, options.allow_shared_seeds), *filter(None, [wrong_data])]
-    controls: list[Control] = [*options.baselines, *(loaded[folder] for folder in options.policies), *teams]
+    controls: list[Control] = [
+        *options.baselines,
+        *options.controllers,
+        *(loaded[folder] for folder in options.policies),
+        *teams,
+    ]
     names = control_names(controls)
     options, notices = _with_engine(library, options)
     warnings += notices
@@ -374,8 +384,8 @@ def _replay(library: ScenarioLibrary, controls: Sequence[Control], options: Eval
 
 def _rollout(scenario: Scenario, experiment: Experiment, assets: Assets, control: Control, engine: Engine) -> Rollout:
     if engine.name == REFERENCE:
-        return run_rollout(scenario, experiment, assets, control)
-    if isinstance(control, str):
+        return run_reference(scenario, experiment, assets, control)
+    if isinstance(control, str | ControllerPolicy):
         return simulator(scenario, experiment, assets, engine).run(control).rollout
     return run_trained(scenario, experiment, assets, control, engine)
 

@@ -5,16 +5,18 @@ engine does not model it refuses by name, and the caller decides whether to take
 """
 
 from dataclasses import astuple, dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 from scenario_lib._arrays import Floats
 from scenario_lib._values import refuse, refused
-from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.feeders.experiment import DURATION_S, Experiment
 from scenario_lib.metrics.voltage import VoltageMeasures, measure_voltages, penalty_trace
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import Assets
-from scenario_lib.simulation.rollout import Rollout, run_rollout
+from scenario_lib.simulation.opendss.datacenters import Policy, as_policy
+from scenario_lib.simulation.rollout import Rollout, checked_arguments, run_reference
 
 COMPILED, REFERENCE = "compiled", "reference"
 ENGINES = (COMPILED, REFERENCE)
@@ -83,8 +85,8 @@ class Simulated:
 class PreparedScenario(Protocol):
     """One scenario, ready to be run under any policy."""
 
-    def run(self, policy: str) -> Simulated:
-        """Run one policy.
+    def run(self, policy: Policy) -> Simulated:
+        """Run one policy: one by name, or a controller.
 
         Raises:
             PowerFlowError: The power flow did not converge; the error has the second.
@@ -103,6 +105,44 @@ def simulator(scenario: Scenario, experiment: Experiment, assets: Assets, engine
     if engine.name == REFERENCE:
         return _ReferenceScenarioRunner(scenario, experiment, assets)
     return _CompiledScenarioRunner(scenario, experiment, assets, engine.tolerance)
+
+
+def run_rollout(
+    scenario: Scenario,
+    experiment: Experiment | str | Path,
+    assets: Assets,
+    policy: Policy = "none",
+    n_steps: int = DURATION_S,
+    engine: Engine | str = REFERENCE,
+) -> Rollout:
+    """Simulate a scenario under a policy.
+
+    Args:
+        scenario: As `randomize_scenario` draws it or a library's `materialize` returns it.
+        experiment: What it is a variation of: an experiment, or what `load_experiment` takes.
+        assets: As `load_assets` returns them.
+        policy: One of `POLICIES` by name, a controller (a function of `Now`), or, on the reference engine, an object
+            that makes openg2g's controllers, such as a trained policy.
+        n_steps: Seconds.
+        engine: An engine or its label: "reference" (openg2g on OpenDSS) or "compiled", which is a hundred times faster.
+
+    Raises:
+        InvalidSettingError: An argument of another type, no seconds, or a scenario of another feeder.
+        NotModelledError: The compiled engine does not model the feeder.
+        PowerFlowError: The power flow did not converge; the error has the second.
+        UnknownNameError: No policy of that name.
+        ControllerError: The controller raised an error, or returned something else than feasible batch sizes.
+        ValueError, RuntimeError: From openg2g, where a drawn ramp needs more GPUs than its site has.
+    """
+    chosen = as_engine("engine", engine)
+    if chosen.name == REFERENCE:
+        return run_reference(scenario, experiment, assets, policy, n_steps)
+    known, whole = checked_arguments(scenario, experiment, assets, policy, n_steps)
+    from scenario_lib.simulation.compiled.controlled import run_policy
+    from scenario_lib.simulation.compiled.rollout import compile_scenario
+
+    compiled = compile_scenario(scenario, whole, assets, n_steps)
+    return run_policy(compiled, known, _tolerance(chosen.tolerance))
 
 
 def prepare(experiment: Experiment, assets: Assets, engine: Engine) -> str | None:
@@ -124,13 +164,19 @@ def prepare(experiment: Experiment, assets: Assets, engine: Engine) -> str | Non
     return None
 
 
+def _tolerance(name: str) -> Any:
+    from scenario_lib.simulation.compiled.power_flow import ACCURATE, OPENDSS
+
+    return OPENDSS if name == "opendss" else ACCURATE
+
+
 class _ReferenceScenarioRunner:
     def __init__(self, scenario: Scenario, experiment: Experiment, assets: Assets) -> None:
         self._parts = (scenario, experiment, assets)
         self._band = astuple(experiment.limits)
 
-    def run(self, policy: str) -> Simulated:
-        rollout = run_rollout(*self._parts, policy)
+    def run(self, policy: Policy) -> Simulated:
+        rollout = run_reference(*self._parts, policy)
         voltages = rollout.voltages_pu
         return Simulated(rollout, measure_voltages(voltages, *self._band), penalty_trace(voltages, *self._band))
 
@@ -138,15 +184,15 @@ class _ReferenceScenarioRunner:
 class _CompiledScenarioRunner:
     # Imported here, because loading the kernels takes a while that the reference engine need not pay.
     def __init__(self, scenario: Scenario, experiment: Experiment, assets: Assets, tolerance: str) -> None:
-        from scenario_lib.simulation.compiled.power_flow import ACCURATE, OPENDSS
         from scenario_lib.simulation.compiled.rollout import compile_scenario
 
         self._compiled = compile_scenario(scenario, experiment, assets)
-        self._tolerance = OPENDSS if tolerance == "opendss" else ACCURATE
+        self._tolerance = _tolerance(tolerance)
         self._band = astuple(experiment.limits)
 
-    def run(self, policy: str) -> Simulated:
-        from scenario_lib.simulation.compiled.rollout import measure_rollout, run_compiled
+    def run(self, policy: Policy) -> Simulated:
+        from scenario_lib.simulation.compiled.controlled import run_policy
+        from scenario_lib.simulation.compiled.rollout import measure_rollout
 
-        rollout = run_compiled(self._compiled, policy, self._tolerance)
+        rollout = run_policy(self._compiled, as_policy(policy), self._tolerance)
         return Simulated(rollout, *measure_rollout(rollout.voltages_pu, *self._band))

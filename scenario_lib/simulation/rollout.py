@@ -25,13 +25,16 @@ from scenario_lib.feeders.experiment import DURATION_S, Experiment
 from scenario_lib.feeders.experiment_file import as_experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.simulation.assets import Assets
+from scenario_lib.simulation.controller import ControllerPolicy
 from scenario_lib.simulation.opendss.datacenters import (
     Controller,
+    ControlPolicy,
     Policy,
     ScenarioDatacenter,
+    as_policy,
     build_controllers,
     build_datacenters,
-    require_policy,
+    policy_name,
     training_schedule,
 )
 from scenario_lib.simulation.opendss.engine import opendss_held
@@ -106,7 +109,9 @@ def build_simulation(
             connection_type=site.connection_type,
             power_factor=experiment.datacenter.power_factor,
         )
-    controllers = build_controllers(policy, scenario.sites, datacenters, grid, experiment, assets)
+    known = as_policy(policy)
+    makes = known.bound(scenario, experiment, n_steps) if isinstance(known, ControllerPolicy) else known
+    controllers = build_controllers(makes, scenario.sites, datacenters, grid, experiment, assets)
     return Simulation(datacenters, grid, controllers)
 
 
@@ -121,7 +126,7 @@ def require_fits(scenario: Scenario, experiment: Experiment) -> None:
         )
 
 
-def run_rollout(
+def run_reference(
     scenario: Scenario,
     experiment: Experiment | str | Path,
     assets: Assets,
@@ -134,7 +139,7 @@ def run_rollout(
         scenario: As `randomize_scenario` draws it or a library's `materialize` returns it.
         experiment: What it is a variation of: an experiment, or what `load_experiment` takes.
         assets: As `load_assets` returns them.
-        policy: A name among "none", "ofo" and "rule-based", or a trained policy.
+        policy: One of `POLICIES` by name, a controller (a function of `Now`), or a trained policy.
         n_steps: Seconds.
 
     Raises:
@@ -143,24 +148,32 @@ def run_rollout(
         UnknownNameError: No policy of that name.
         ValueError, RuntimeError: From openg2g, where a drawn ramp needs more GPUs than its site has.
     """
+    known, whole = checked_arguments(scenario, experiment, assets, policy, n_steps)
+    with opendss_held():
+        return _run(build_simulation(scenario, whole, assets, known, n_steps), known, n_steps)
+
+
+def checked_arguments(
+    scenario: Scenario, experiment: Experiment | str | Path, assets: Assets, policy: Policy, n_steps: int
+) -> tuple[str | ControlPolicy | ControllerPolicy, Experiment]:
+    """What a rollout is given, refused by name where it cannot be meant; the policy and the experiment as such."""
     instance_of(Scenario, hint=" as randomize_scenario draws it")("scenario", scenario)
     instance_of(Assets, hint=" as load_assets returns it")("assets", assets)
-    experiment, n_steps = as_experiment("experiment", experiment), as_whole_number("n_steps", n_steps)
-    require_count("n_steps", n_steps, 1)
-    require_policy(policy)
-    require_fits(scenario, experiment)
-    with opendss_held():
-        return _run(build_simulation(scenario, experiment, assets, policy, n_steps), policy, n_steps)
+    whole = as_experiment("experiment", experiment)
+    require_count("n_steps", as_whole_number("n_steps", n_steps), 1)
+    known = as_policy(policy)
+    require_fits(scenario, whole)
+    return known, whole
 
 
-def _run(simulation: Simulation, policy: Policy, n_steps: int) -> Rollout:
+def _run(simulation: Simulation, policy: str | ControlPolicy | ControllerPolicy, n_steps: int) -> Rollout:
     coordinator = Coordinator(
         datacenters=list(simulation.datacenters.values()),
         grid=simulation.grid,
         controllers=simulation.controllers,
         total_duration_s=n_steps,
     )
-    return _record(coordinator.run_iter(), simulation, policy if isinstance(policy, str) else policy.name, n_steps)
+    return _record(coordinator.run_iter(), simulation, policy_name(policy), n_steps)
 
 
 def _record(ticks: Iterable[object], simulation: Simulation, policy: str, n_steps: int) -> Rollout:

@@ -18,7 +18,7 @@ from scenario_lib.feeders.sites import PowerSeries
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import ENGINES
-from scenario_lib.simulation.rollout import run_rollout
+from scenario_lib.simulation.rollout import run_reference
 
 DURATION_S = 12
 
@@ -32,7 +32,7 @@ def jump(village):
 
 def parts(experiment, engine):
     assets = load_assets(experiment)
-    bus_phases = run_rollout(base_scenario(experiment), experiment, assets, n_steps=1).bus_phases
+    bus_phases = run_reference(base_scenario(experiment), experiment, assets, n_steps=1).bus_phases
     config = observation_config(experiment, bus_phases, "full-voltage", experiment.sites)
     return make_sim_fn(experiment, assets, DURATION_S, engine), config
 

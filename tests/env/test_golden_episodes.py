@@ -16,7 +16,7 @@ from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import ENGINES
-from scenario_lib.simulation.rollout import run_rollout
+from scenario_lib.simulation.rollout import run_reference
 
 DATA = Path(__file__).parents[1] / "data"
 CASES = json.loads((DATA / "env.json").read_text())
@@ -31,7 +31,7 @@ def name(case):
 def make_env(case, engine):
     experiment = load_experiment(case["system"])
     assets = load_assets(experiment, DATA / "specs")
-    bus_phases = run_rollout(base_scenario(experiment), experiment, assets, n_steps=1).bus_phases
+    bus_phases = run_reference(base_scenario(experiment), experiment, assets, n_steps=1).bus_phases
     shared = case["env"] == "SharedBatchSizeEnv"
     agent = case.get("agent_site_id", experiment.sites[0].name)
     sites = experiment.sites if shared else tuple(site for site in experiment.sites if site.name == agent)

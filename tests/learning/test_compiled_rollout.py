@@ -18,7 +18,7 @@ from scenario_lib.models.power_traces import training_trace_recipe
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import Engine
-from scenario_lib.simulation.rollout import Rollout, run_rollout
+from scenario_lib.simulation.rollout import Rollout, run_reference
 
 N_STEPS = 60
 
@@ -50,7 +50,7 @@ def on_both(control: TrainedPolicy | PolicyTeam, library: Path, specs_dir: Path)
     opened = ScenarioLibrary(library)
     experiment = load_experiment(opened.recipe_of(opened[0]).experiment.name)
     parts = opened.materialize(opened[0]), experiment, load_assets(experiment, specs_dir)
-    return run_trained(*parts, control, Engine(), N_STEPS), run_rollout(*parts, control, N_STEPS)
+    return run_trained(*parts, control, Engine(), N_STEPS), run_reference(*parts, control, N_STEPS)
 
 
 def assert_alike(found: Rollout, wanted: Rollout) -> None:

@@ -1,5 +1,6 @@
 """Evaluations: rollouts under several controls, equal for any number of workers, and refusals."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,27 @@ def test_both_engines_give_the_same_figures(library_path: Path, specs_dir: Path)
     assert found.batch_changes == wanted.batch_changes > 0
     assert found.integral_pu_s == pytest.approx(wanted.integral_pu_s, rel=1e-5, abs=1e-5)
     assert found.violation_time_s == wanted.violation_time_s
+
+
+def test_controllers_stand_beside_policies_in_any_number_of_workers(
+    library_path: Path, specs_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_rules.py").write_text(
+        "def down(now):\n    return {name: sizes[0] for name, sizes in now.feasible_batch_sizes.items()}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # worker processes import the module too
+    controllers = ("own_rules:down", "deadband")
+    tables = []
+    for jobs in (1, 2):
+        options = EvaluationOptions((), ("none", "always-smallest"), 1, specs_dir, controllers=controllers)
+        comparison = evaluate(library_path, replace(options, run=RunOptions(jobs)))
+        assert not comparison.failed
+        tables.append({row.control: row.figures for row in comparison.scenarios})
+    assert tables[0] == tables[1]
+    assert list(tables[0]) == ["none", "always-smallest", "own_rules:down", "deadband"]
+    assert tables[0]["own_rules:down"] == tables[0]["always-smallest"]
+    assert tables[0]["deadband"].integral_pu_s < tables[0]["none"].integral_pu_s
 
 
 def test_a_policy_trained_on_the_library_is_refused(

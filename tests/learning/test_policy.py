@@ -18,7 +18,7 @@ from scenario_lib.learning.policy import PolicyController, TrainedPolicy
 from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import load_assets
-from scenario_lib.simulation.rollout import run_rollout
+from scenario_lib.simulation.rollout import run_reference
 
 
 def test_what_is_read_is_what_was_written(policy_on_disk: WritePolicy, library_path: Path, specs_dir: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_controller_does_what_the_environment_does(
     env.close()
     experiment = load_experiment("ieee13")
     scenario = library.materialize(library.record_for(7))
-    rollout = run_rollout(scenario, experiment, load_assets(experiment, specs_dir), policy, n_steps=61)
+    rollout = run_reference(scenario, experiment, load_assets(experiment, specs_dir), policy, n_steps=61)
     assert rollout.policy == "random"
     assert len(np.unique(batches, axis=0)) >= 3
     assert rollout.batch_sizes.tolist() == batches
@@ -188,7 +188,7 @@ def test_another_feeder_is_refused_before_the_first_second(policy_on_disk: Write
     policy = TrainedPolicy.load(policy_on_disk())
     other = load_experiment("ieee34")
     with pytest.raises(PolicyError, match="policy random sets batch sizes at default; the rollout has sites"):
-        run_rollout(base_scenario(other), other, load_assets(other, specs_dir), policy, n_steps=2)
+        run_reference(base_scenario(other), other, load_assets(other, specs_dir), policy, n_steps=2)
 
 
 def test_other_bus_phases_are_refused_at_the_start(policy_on_disk: WritePolicy) -> None:

@@ -20,7 +20,7 @@ from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening.criteria import as_screened
 from scenario_lib.simulation.assets import Assets, load_assets
-from scenario_lib.simulation.rollout import Rollout, run_rollout
+from scenario_lib.simulation.rollout import Rollout, run_reference
 
 DATA = Path(__file__).parents[1] / "data"
 GOLDEN: dict[str, Any] = json.loads((DATA / "rollouts.json").read_text(encoding="utf-8"))
@@ -50,7 +50,7 @@ def golden_setting(case: str, seed: int) -> tuple[Scenario, Experiment, Assets]:
 @cache
 def golden_rollout(key: str) -> Rollout:
     golden = GOLDEN[key]
-    return run_rollout(*golden_setting(golden["case"], golden["seed"]), golden["policy"])
+    return run_reference(*golden_setting(golden["case"], golden["seed"]), golden["policy"])
 
 
 def test_golden_rollouts_cover_feeders_and_policies() -> None:
@@ -111,7 +111,7 @@ def test_voltages_of_the_first_step_equal_the_golden_ones(key: str) -> None:
     """Of the circuit's first six buses, which measures exclude in part."""
     scenario, experiment, assets = golden_setting(GOLDEN[key]["case"], GOLDEN[key]["seed"])
     all_buses = replace(experiment, feeder=replace(experiment.feeder, exclude_buses=()))
-    rollout = run_rollout(scenario, all_buses, assets, n_steps=1)
+    rollout = run_reference(scenario, all_buses, assets, n_steps=1)
     first_six = list(dict.fromkeys(bus for bus, _ in _in_circuit_order(rollout)))[:6]
     found = dict(zip(rollout.bus_phases, rollout.voltages_pu[0].tolist(), strict=True))
     wanted = GOLDEN[key]["voltage_first_step_pu"]

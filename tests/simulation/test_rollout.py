@@ -23,7 +23,7 @@ from scenario_lib.scenario.randomize import base_scenario, randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings, Range
 from scenario_lib.simulation.assets import Assets, load_assets
 from scenario_lib.simulation.opendss.datacenters import build_controllers, build_datacenters
-from scenario_lib.simulation.rollout import Rollout, run_rollout
+from scenario_lib.simulation.rollout import Rollout, run_reference
 
 
 def assert_same(found: Rollout, expected: Rollout) -> None:
@@ -52,15 +52,15 @@ def early(village: Experiment) -> Scenario:
 def test_a_shorter_rollout_is_the_beginning_of_a_longer_one(
     early: Scenario, village: Experiment, assets: Assets, policy: str
 ) -> None:
-    short = run_rollout(early, village, assets, policy, n_steps=40)
-    long = run_rollout(early, village, assets, policy, n_steps=100)
+    short = run_reference(early, village, assets, policy, n_steps=40)
+    long = run_reference(early, village, assets, policy, n_steps=100)
     assert short.voltages_pu.shape == (40, len(short.bus_phases))
     for name in ("voltages_pu", "power_w", "batch_sizes", "active_replicas", "itl_s"):
         np.testing.assert_array_equal(getattr(short, name), getattr(long, name)[:40], err_msg=name)
 
 
 def test_parts_of_a_rollout(early: Scenario, village: Experiment, assets: Assets) -> None:
-    rollout = run_rollout(early, village, assets, n_steps=120)
+    rollout = run_reference(early, village, assets, n_steps=120)
     assert rollout.policy == "none"
     assert rollout.site_names == ("hall",)
     assert rollout.model_labels == (("hall", "Llama-3.1-8B"), ("hall", "Qwen3-30B-A3B"))
@@ -85,7 +85,7 @@ def test_without_control_batches_stay_and_with_it_they_move(
 ) -> None:
     for policy, moves in (("none", False), ("ofo", True), ("rule-based", True)):
         low = replace(village, feeder=replace(village.feeder, source_pu=0.98))
-        batches = run_rollout(early, low, assets, policy, n_steps=60).batch_sizes
+        batches = run_reference(early, low, assets, policy, n_steps=60).batch_sizes
         assert (batches[0] == 128).all()
         assert bool((batches[-1] < 128).any()) is moves
         assert set(np.unique(batches)) <= {8, 16, 32, 64, 128, 256, 512}
@@ -93,14 +93,14 @@ def test_without_control_batches_stay_and_with_it_they_move(
 
 def test_an_unknown_policy_is_refused(early: Scenario, village: Experiment, assets: Assets) -> None:
     with pytest.raises(UnknownNameError, match="policy 'off' is not known; expected one of none, ofo, rule-based"):
-        run_rollout(early, village, assets, "off", n_steps=5)
+        run_reference(early, village, assets, "off", n_steps=5)
 
 
 def test_a_ramp_beyond_the_gpus_is_refused(early: Scenario, village: Experiment, assets: Assets) -> None:
     model = replace(early.sites[0].models[0], ramps=(Ramp(500, 20.0, 90.0),))
     site = replace(early.sites[0], models=(model, *early.sites[0].models[1:]))
     with pytest.raises(ValueError, match="capacity is 640"):
-        run_rollout(replace(early, sites=(site,)), village, assets, n_steps=5)
+        run_reference(replace(early, sites=(site,)), village, assets, n_steps=5)
 
 
 def test_alone_equals_after_others(village_file: Path, specs_dir: Path) -> None:
@@ -119,20 +119,20 @@ def test_alone_equals_after_others(village_file: Path, specs_dir: Path) -> None:
 
 
 def test_after_a_diverged_power_flow_all_is_as_before(early: Scenario, village: Experiment, assets: Assets) -> None:
-    before = run_rollout(early, village, assets, n_steps=20)
+    before = run_reference(early, village, assets, n_steps=20)
     hopeless = replace(village, feeder=replace(village.feeder))
     object.__setattr__(hopeless.feeder, "source_pu", 1e200)  # which a feeder refuses to be told
     with pytest.raises(ArithmeticError):
-        run_rollout(early, hopeless, assets, n_steps=20)
-    assert_same(run_rollout(early, village, assets, n_steps=20), before)
+        run_reference(early, hopeless, assets, n_steps=20)
+    assert_same(run_reference(early, village, assets, n_steps=20), before)
 
 
 def test_where_the_process_stands_does_not_matter(
     early: Scenario, village: Experiment, assets: Assets, tmp_path: Path
 ) -> None:
-    here = run_rollout(early, village, assets, n_steps=5)
+    here = run_reference(early, village, assets, n_steps=5)
     with contextlib.chdir(tmp_path):
-        assert_same(run_rollout(early, village, assets, n_steps=5), here)
+        assert_same(run_reference(early, village, assets, n_steps=5), here)
         assert Path.cwd() == tmp_path
         assert not list(tmp_path.iterdir())
 
@@ -147,7 +147,7 @@ def test_without_pv_and_loads_it_is_plain_openg2g(system: str, policy: str, spec
     scenario = randomize_scenario(7, experiment=experiment, settings=settings)
     site_assets = load_assets(experiment, specs_dir)
     n_steps = 40
-    found = run_rollout(scenario, experiment, site_assets, policy, n_steps)
+    found = run_reference(scenario, experiment, site_assets, policy, n_steps)
 
     circuit, feeder = Path(experiment.feeder.circuit), experiment.feeder
     datacenters = build_datacenters(scenario, experiment, site_assets)
@@ -178,7 +178,7 @@ def test_without_pv_and_loads_it_is_plain_openg2g(system: str, policy: str, spec
 
 
 def test_rollouts_are_plain_values(early: Scenario, village: Experiment, assets: Assets) -> None:
-    fields = asdict(run_rollout(early, village, assets, n_steps=2))
+    fields = asdict(run_reference(early, village, assets, n_steps=2))
     assert {type(bus) for bus, _ in fields["bus_phases"]} == {str}
     assert {type(phase) for _, phase in fields["bus_phases"]} == {int}
     assert fields["batch_sizes"].dtype == fields["active_replicas"].dtype == np.int64

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from fractions import Fraction
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from openg2g.controller.ofo import OFOBatchSizeController, OFOConfig
 from openg2g.controller.rule_based import RuleBasedBatchSizeController, RuleBasedConfig
@@ -27,6 +27,8 @@ from scenario_lib.feeders.experiment import Experiment, TrainingJob
 from scenario_lib.feeders.sites import ModelDeployment, Site
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.simulation.assets import Assets, openg2g_spec
+from scenario_lib.simulation.controller import CONTROLLERS, ControllerPolicy, as_controller_policy
+from scenario_lib.simulation.controller import Controller as ControllerFunction
 from scenario_lib.simulation.opendss.grid import ScenarioGrid
 
 
@@ -107,6 +109,7 @@ Controller = Any
 MakeController = Callable[[Site, ScenarioDatacenter, ScenarioGrid, Experiment, Assets], Controller]
 
 
+@runtime_checkable
 class ControlPolicy(Protocol):
     """A policy that is not one of the named ones, such as a trained one."""
 
@@ -120,8 +123,8 @@ class ControlPolicy(Protocol):
         ...
 
 
-Policy = str | ControlPolicy
-"""The controller of batch sizes: one of `POLICIES` by name, or an object that makes its own controllers."""
+Policy = str | ControlPolicy | ControllerPolicy | ControllerFunction
+"""Who sets batch sizes: one of `POLICIES` by name, a controller of one's own, or an object that makes openg2g's."""
 
 
 def _ofo(
@@ -175,38 +178,41 @@ _MAKERS: dict[str, MakeController | None] = {
     "rule-based-zonal": partial(_rule_based, zonal=True),
 }
 
-POLICIES = tuple(_MAKERS)
+POLICIES = (*_MAKERS, *CONTROLLERS)
 """Names of the policies: "none" (the baseline), "ofo", "rule-based" on the worst voltage of the whole feeder (openg2g's
-default), "rule-based-zonal" on that of each site's zone."""
+default), "rule-based-zonal" on that of each site's zone; then the controllers that ship."""
 
 
-def require_policy(policy: object) -> None:
-    """Refuse what is no policy.
+def as_policy(policy: object) -> str | ControlPolicy | ControllerPolicy:
+    """What may stand for a policy as one: a controller, or the name of one that ships, becomes a `ControllerPolicy`.
 
     Raises:
         UnknownNameError: No policy of that name.
-        InvalidSettingError: Neither a name nor an object that makes controllers.
+        InvalidSettingError: Neither a name, nor a controller, nor an object that makes openg2g's.
     """
-    if isinstance(policy, str) and policy not in _MAKERS:
+    if isinstance(policy, str) and policy not in POLICIES:
         raise UnknownNameError(f"policy {policy!r} is not known; expected one of {', '.join(POLICIES)}")
-    if not isinstance(policy, str) and not hasattr(policy, "controllers"):
-        raise refused("policy", policy, f"one of {', '.join(POLICIES)}, or a policy such as TrainedPolicy.load gives")
+    if isinstance(policy, ControlPolicy) or (isinstance(policy, str) and policy in _MAKERS):
+        return policy
+    if not isinstance(policy, str) and not callable(policy) and not isinstance(policy, ControllerPolicy):
+        raise refused("policy", policy, f"one of {', '.join(POLICIES)}, a controller, or a trained policy")
+    return as_controller_policy("policy", policy)
+
+
+def policy_name(policy: str | ControlPolicy | ControllerPolicy) -> str:
+    """What rollouts and tables call a policy."""
+    return policy if isinstance(policy, str) else policy.name
 
 
 def build_controllers(
-    policy: Policy,
+    policy: str | ControlPolicy,
     sites: tuple[Site, ...],
     datacenters: dict[str, ScenarioDatacenter],
     grid: ScenarioGrid,
     experiment: Experiment,
     assets: Assets,
 ) -> list[Controller]:
-    """One controller per site, in site order; none for the baseline; a policy that is an object makes its own.
-
-    Raises:
-        UnknownNameError: No policy of that name.
-    """
-    require_policy(policy)
+    """One controller per site, in site order; none for the baseline; a policy that is an object makes its own."""
     if not isinstance(policy, str):
         return policy.controllers(datacenters, grid)
     make = _MAKERS[policy]

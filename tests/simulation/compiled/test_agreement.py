@@ -23,7 +23,7 @@ from scenario_lib.simulation.compiled.power_flow import ACCURATE, OPENDSS, Toler
 from scenario_lib.simulation.compiled.rollout import compile_scenario, run_compiled
 from scenario_lib.simulation.opendss.datacenters import POLICIES
 from scenario_lib.simulation.opendss.grid import ScenarioGrid
-from scenario_lib.simulation.rollout import Rollout, run_rollout
+from scenario_lib.simulation.rollout import Rollout, run_reference
 
 SECONDS = 320  # two sensitivity estimates
 
@@ -32,7 +32,7 @@ def both(experiment: Experiment, settings: RandomizationSettings, seed: int, pol
     """The rollout of the reference engine and that of the compiled one."""
     scenario = randomize_scenario(seed, experiment=experiment, settings=settings)
     assets = load_assets(experiment)
-    theirs = run_rollout(scenario, experiment, assets, policy, SECONDS)
+    theirs = run_reference(scenario, experiment, assets, policy, SECONDS)
     return theirs, run_compiled(compile_scenario(scenario, experiment, assets, SECONDS), policy)
 
 
@@ -132,7 +132,7 @@ def test_an_overloaded_feeder_fails_at_the_same_second(
     scenario = randomize_scenario(7, experiment=experiment, settings=RandomizationSettings())
     assets = load_assets(experiment)
     with pytest.raises(PowerFlowError) as theirs:
-        run_rollout(scenario, experiment, assets, policy, SECONDS)
+        run_reference(scenario, experiment, assets, policy, SECONDS)
     with pytest.raises(PowerFlowError) as ours:
         run_compiled(compile_scenario(scenario, experiment, assets, SECONDS), policy)
     assert (ours.value.step, ours.value.during) == (theirs.value.step, theirs.value.during)
@@ -154,7 +154,7 @@ def test_as_many_iterations_as_opendss(
         theirs.append(int(dss.Solution.Iterations()))
 
     monkeypatch.setattr(ScenarioGrid, "_solve", counted)
-    rollout = run_rollout(scenario, experiment, assets, "none", 200)
+    rollout = run_reference(scenario, experiment, assets, "none", 200)
     compiled = compile_scenario(scenario, experiment, assets, 200)
     network = compiled.circuit.network
     state = start_state(network)

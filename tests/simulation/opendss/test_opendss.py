@@ -20,7 +20,7 @@ from scenario_lib.simulation.opendss import circuit_trial
 from scenario_lib.simulation.opendss.check import check_feeder
 from scenario_lib.simulation.opendss.engine import compile_circuit, opendss_held
 from scenario_lib.simulation.opendss.hosting import BaseCase, started
-from scenario_lib.simulation.rollout import build_simulation, run_rollout
+from scenario_lib.simulation.rollout import build_simulation, run_reference
 
 Edit = Callable[[str, str], Path]
 
@@ -289,7 +289,7 @@ def test_a_source_without_voltage_is_refused(edited_village: Edit, specs_dir: Pa
     for enter in (
         look,
         lambda: check_feeder(experiment),
-        lambda: run_rollout(base_scenario(experiment), experiment, assets, n_steps=1),
+        lambda: run_reference(base_scenario(experiment), experiment, assets, n_steps=1),
         lambda: read_network(base_scenario(experiment), experiment),
     ):
         with pytest.raises(DataFileError, match=r"village\.dss: its source gives no voltage"):
@@ -325,7 +325,7 @@ def play(i):
     if i % 5 == 2:
         read_network(base_scenario(village), village)
         return None
-    return run_rollout(base_scenario(village), village, assets, n_steps=20).voltages_pu.tobytes()
+    return run_reference(base_scenario(village), village, assets, n_steps=20).voltages_pu.tobytes()
 alone = play(0)
 with ThreadPoolExecutor(8) as pool:
     assert {out for out in pool.map(play, range(60))} == {alone, None}
@@ -339,7 +339,7 @@ def test_threads_wait_for_each_other(village_file: Path, specs_dir: Path) -> Non
 
 def test_threads_of_compiled_rollouts(village_file: Path, specs_dir: Path) -> None:
     code = THREADS.replace(
-        "return run_rollout(base_scenario(village), village, assets, n_steps=20).voltages_pu.tobytes()",
+        "return run_reference(base_scenario(village), village, assets, n_steps=20).voltages_pu.tobytes()",
         'return simulator(base_scenario(village), village, assets, Engine()).run("ofo").rollout.voltages_pu.tobytes()',
     )
     assert in_new_process(code, str(village_file), str(specs_dir)).strip() == "equal"

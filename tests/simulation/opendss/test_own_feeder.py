@@ -19,7 +19,7 @@ from scenario_lib.screening.criteria import Reason, ScreeningCriteria, judge
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import ENGINES, Engine, simulator
 from scenario_lib.simulation.opendss.check import check_feeder
-from scenario_lib.simulation.rollout import Rollout, run_rollout
+from scenario_lib.simulation.rollout import Rollout, run_reference
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -56,7 +56,7 @@ def test_candidates_are_the_same_from_anywhere(plan: MeasurePlan, tmp_path: Path
 
 
 def rollout(experiment: Experiment, n_steps: int = 30) -> Rollout:
-    return run_rollout(base_scenario(experiment), experiment, load_assets(experiment), n_steps=n_steps)
+    return run_reference(base_scenario(experiment), experiment, load_assets(experiment), n_steps=n_steps)
 
 
 def by_bus_phase(one: Rollout, step: int) -> dict[tuple[str, int], float]:

@@ -48,13 +48,13 @@ def test_the_survey_agrees_with_a_rollout_that_draws_nothing(village_file: Path)
     """The same start as the engine's: a site without replicas or facility power leaves the voltages of the survey."""
     from scenario_lib.scenario.randomize import base_scenario
     from scenario_lib.simulation.assets import load_assets
-    from scenario_lib.simulation.rollout import run_rollout
+    from scenario_lib.simulation.rollout import run_reference
 
     village = load_experiment(village_file)
     (site,) = village.sites
     idle = replace(site, base_kw_per_phase=0.0, models=tuple(replace(m, replicas=0) for m in site.models))
     still = replace(village, sites=(idle,), pv_systems=(), loads=(), overlay=None)
-    played = run_rollout(base_scenario(still), still, load_assets(still), n_steps=1)
+    played = run_reference(base_scenario(still), still, load_assets(still), n_steps=1)
     with started(base_case_of(village)):
         nodes = counted_nodes(village.feeder.exclude_buses)
         ours = dict(zip(nodes.names, nodes.voltages_pu(), strict=True))

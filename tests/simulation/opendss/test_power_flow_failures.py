@@ -18,13 +18,13 @@ from scenario_lib.screening.criteria import Reason, ScreeningCriteria
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.compiled.rollout import compile_scenario, run_compiled
 from scenario_lib.simulation.engines import ENGINES, Engine
-from scenario_lib.simulation.rollout import Rollout, run_rollout
+from scenario_lib.simulation.rollout import Rollout, run_reference
 
 Edit = Callable[[str, str], Path]
 
 
 def run(experiment: Experiment, policy: str = "none", n_steps: int = 12) -> Rollout:
-    return run_rollout(base_scenario(experiment), experiment, load_assets(experiment), policy, n_steps)
+    return run_reference(base_scenario(experiment), experiment, load_assets(experiment), policy, n_steps)
 
 
 def run_on_compiled(experiment: Experiment, policy: str, n_steps: int) -> Rollout:

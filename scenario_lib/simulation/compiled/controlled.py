@@ -1,0 +1,76 @@
+"""A rollout on the compiled engine under a controller in Python: machine code steps, the controller decides."""
+
+import numpy as np
+
+from scenario_lib._values import refused
+from scenario_lib.errors import PowerFlowError
+from scenario_lib.simulation.compiled.batch import Lockstep
+from scenario_lib.simulation.compiled.episode import window_of
+from scenario_lib.simulation.compiled.power_flow import OPENDSS, Tolerance
+from scenario_lib.simulation.compiled.rollout import CompiledScenario, run_compiled
+from scenario_lib.simulation.controller import ControlledScenario, ControllerPolicy
+from scenario_lib.simulation.opendss.datacenters import ControlPolicy
+from scenario_lib.simulation.rollout import Rollout
+
+
+def run_policy(
+    compiled: CompiledScenario, policy: str | ControlPolicy | ControllerPolicy, tolerance: Tolerance = OPENDSS
+) -> Rollout:
+    """Run a compiled scenario under a policy by name, or under a controller.
+
+    Raises:
+        InvalidSettingError: A policy that makes openg2g's controllers, which only the reference engine calls.
+        PowerFlowError, ControllerError: As from `run_controller`.
+    """
+    if isinstance(policy, str):
+        return run_compiled(compiled, policy, tolerance)
+    if isinstance(policy, ControllerPolicy):
+        return run_controller(compiled, policy, tolerance)
+    raise refused("policy", policy, "a name or a controller; openg2g's own run on the reference engine")
+
+
+def run_controller(compiled: CompiledScenario, policy: ControllerPolicy, tolerance: Tolerance = OPENDSS) -> Rollout:
+    """Run a compiled scenario under a controller, which sees second t and acts in second t + 1.
+
+    Raises:
+        PowerFlowError: The power flow does not converge; the error has the second.
+        ControllerError: The controller raised an error, or returned something else than feasible batch sizes.
+    """
+    tables, bus_phases = compiled.tables, compiled.circuit.bus_phases
+    n_seconds, n_models = tables.active_replicas.shape
+    controlled = ControlledScenario.of(compiled.scenario, compiled.experiment, bus_phases, n_seconds)
+    column = {name: m for m, name in enumerate(controlled.models)}
+    simulator = Lockstep([window_of(compiled, tolerance=tolerance)], tolerance=tolerance)
+    sizes = tables.batch_sizes[np.arange(n_models), tables.initial_levels].copy()
+    rollout = _empty(compiled, policy.name)
+    policy.reset(compiled.scenario)
+    for second in range(n_seconds):
+        observed = simulator.step(sizes[None])
+        if not observed.converged[0]:
+            raise PowerFlowError(second, "step")
+        rollout.voltages_pu[second] = observed.voltages_pu[0]
+        rollout.power_w[second] = observed.power_w[0]
+        rollout.itl_s[second] = observed.itl_s[0]
+        rollout.batch_sizes[second] = sizes
+        measured = rollout.itl_s[second], tables.active_replicas[second], rollout.power_w[second]
+        now = controlled.now(second, rollout.voltages_pu[second], sizes.tolist(), measured)
+        for name, size in policy.decide(now).items():
+            sizes[column[name]] = size
+    return rollout
+
+
+def _empty(compiled: CompiledScenario, policy: str) -> Rollout:
+    """A rollout whose arrays are still to be filled."""
+    tables, bus_phases = compiled.tables, compiled.circuit.bus_phases
+    n_seconds, n_models = tables.active_replicas.shape
+    return Rollout(
+        policy=policy,
+        bus_phases=bus_phases,
+        site_names=tables.site_names,
+        model_labels=tables.model_labels,
+        voltages_pu=np.empty((n_seconds, len(bus_phases))),
+        power_w=np.empty((n_seconds, len(tables.site_names), 3)),
+        batch_sizes=np.empty((n_seconds, n_models), np.int64),
+        active_replicas=tables.active_replicas.copy(),
+        itl_s=np.empty((n_seconds, n_models)),
+    )
