@@ -4,7 +4,7 @@ import numpy as np
 
 from scenario_lib._values import refused
 from scenario_lib.errors import PowerFlowError
-from scenario_lib.simulation.compiled.batch import Lockstep
+from scenario_lib.simulation.compiled.batch import BatchSimulator
 from scenario_lib.simulation.compiled.episode import window_of
 from scenario_lib.simulation.compiled.power_flow import OPENDSS, Tolerance
 from scenario_lib.simulation.compiled.rollout import CompiledScenario, run_compiled
@@ -40,7 +40,7 @@ def run_controller(compiled: CompiledScenario, policy: ControllerPolicy, toleran
     n_seconds, n_models = tables.active_replicas.shape
     controlled = ControlledScenario.of(compiled.scenario, compiled.experiment, bus_phases, n_seconds)
     column = {name: m for m, name in enumerate(controlled.models)}
-    simulator = Lockstep([window_of(compiled, tolerance=tolerance)], tolerance=tolerance)
+    simulator = BatchSimulator.of([window_of(compiled, tolerance=tolerance)], tolerance=tolerance)
     sizes = tables.batch_sizes[np.arange(n_models), tables.initial_levels].copy()
     rollout = _empty(compiled, policy.name)
     policy.reset(compiled.scenario)

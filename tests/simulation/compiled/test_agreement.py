@@ -232,6 +232,6 @@ def test_what_public_circuits_have_is_modelled(users_experiment: Experiment, tmp
     experiment = replace(users_experiment, feeder=replace(users_experiment.feeder, circuit=str(circuit)))
     scenario, assets = base_scenario(experiment), load_assets(experiment)
     compiled = compile_scenario(scenario, experiment, assets, 30)
-    ours, theirs = run_compiled(compiled), run_rollout(scenario, experiment, assets, n_steps=30)
+    ours, theirs = run_compiled(compiled), run_reference(scenario, experiment, assets, n_steps=30)
     assert np.array_equal(ours.power_w, theirs.power_w)
     assert np.abs(ours.voltages_pu - theirs.voltages_pu).max() < AGREEMENT_PU
