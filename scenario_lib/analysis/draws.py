@@ -96,9 +96,6 @@ def columns_of_records(records: Sequence[ScenarioRecord]) -> CandidateColumns:
 _MOST_CANDIDATES = 5000
 """From larger tables, this many candidates are drawn again, evenly spread."""
 
-_SMIRNOV_5_PERCENT = 1.358
-"""Asymptotic 5 % point of the two-sample Kolmogorov-Smirnov statistic, times sqrt(n m / (n + m)); Smirnov (1948)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Draws:
@@ -151,14 +148,16 @@ def draws_of_table(table: Any, recipes: Mapping[str, Recipe]) -> Draws:
 
 def largest_gap(first: Floats, second: Floats) -> float:
     """Largest distance between two empirical distribution functions (the Kolmogorov-Smirnov statistic)."""
-    points = np.concatenate([first, second])
-    shares = (np.searchsorted(np.sort(sample), points, side="right") / len(sample) for sample in (first, second))
-    return float(np.max(np.abs(next(shares) - next(shares))))
+    from scipy.stats import ks_2samp
+
+    return float(ks_2samp(first, second, method="asymp").statistic)
 
 
 def gap_by_chance(n: int, m: int) -> float:
-    """The gap that two samples of one distribution exceed in one case of twenty."""
-    return float(_SMIRNOV_5_PERCENT * np.sqrt((n + m) / (n * m)))
+    """The gap that two samples of one distribution exceed in one case of twenty, as far as they are large."""
+    from scipy.special import kolmogi
+
+    return float(kolmogi(0.05) * np.sqrt((n + m) / (n * m)))
 
 
 def _overlay(read: Callable[[Any], float]) -> Callable[[Scenario], float]:

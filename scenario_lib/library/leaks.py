@@ -48,20 +48,19 @@ def nearest_among(points: Floats) -> Nearest:
 
 
 def _nearest(points: Floats, others: Floats, among_themselves: bool) -> Nearest:
-    found = np.empty(len(points), dtype=np.intp)
-    norms = np.einsum("ij,ij->i", others, others)
+    # Not a tree: in the tens of dimensions that scenarios have it looks at nearly every pair, one at a time.
+    from scipy.spatial.distance import cdist
+
+    distance, which = np.zeros(len(points)), np.zeros(len(points), dtype=np.intp)
     rows = max(1, _BLOCK_BYTES // (8 * len(others)))
     for start in range(0, len(points), rows):
-        block = points[start : start + rows]
-        # Squared distances but for the block's own norms, which do not change who is nearest.
-        squared = norms - 2.0 * (block @ others.T)
+        block = cdist(points[start : start + rows], others)
+        own = np.arange(len(block))
         if among_themselves:
-            own = np.arange(len(block))
-            squared[own, start + own] = np.inf
-        found[start : start + rows] = np.argmin(squared, axis=1)
-    # Exact, where the difference of large products above is not: equal points are at distance 0.
-    coordinates = max(1, points.shape[1])
-    return Nearest(np.linalg.norm(points - others[found], axis=1) / np.sqrt(coordinates), found)
+            block[own, start + own] = np.inf
+        found = np.argmin(block, axis=1)
+        which[start : start + rows], distance[start : start + rows] = found, block[own, found]
+    return Nearest(distance / np.sqrt(max(1, points.shape[1])), which)
 
 
 _NOT_MEASURED = ("noise_seed", "clouds", "shape")

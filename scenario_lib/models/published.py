@@ -9,7 +9,7 @@ From published figures to all that a rollout needs: what of it is fitted, and wh
 
 - *Fitted*: logistic curves of power, mean latency and throughput over log2(batch size) (`logistic_fits.csv`), and a
   mixture of two lognormals through the latency's 50, 90, 95 and 99 % at each batch size (`itl_fits.csv`). Both tables
-  are made from `figures.csv` by `scenario_lib.simulation.fitting` and kept as data, so that a fit that ends elsewhere
+  are made from `figures.csv` by `scenario_lib.models.fitting` and kept as data, so that a fit that ends elsewhere
   on another processor cannot change a scenario.
 - *Assumed*: how power moves in time. Only its mean is published. Standard deviation, quantiles and autocorrelations
   are those that were measured of another model, at the batch size nearest in log2, all times the ratio of the mean

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenario_lib.library import leaks as module
 from scenario_lib.library.leaks import nearest, nearest_among
 
 
+@settings(deadline=None)  # the first one loads scipy's distances
 @given(st.integers(0, 2**32), st.integers(1, 40), st.integers(1, 40), st.integers(1, 6), st.integers(1, 9))
 def test_as_a_plain_search_whatever_the_block(seed: int, n: int, m: int, p: int, rows: int) -> None:
     rng = np.random.default_rng(seed)
