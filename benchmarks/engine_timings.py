@@ -98,7 +98,7 @@ def compiled_solve_s(compiled: CompiledScenario, power_w: np.ndarray, seconds: I
     network, state = compiled.circuit.network, start_state(compiled.circuit.network)
     iterations, spent = [], []
     for second in seconds:
-        set_powers(network, state, compiled.feeding, second, power_w[second])
+        set_powers(network, state, compiled.load_arrays, second, power_w[second])
         if second == 0:
             rebuild_admittance(network, state)
         started = time.perf_counter()

@@ -32,6 +32,7 @@ from scenario_lib.simulation.compiled.power_flow import (
     GridState,
     Network,
     Tolerance,
+    distances_outside,
     rebuild_admittance,
     record_voltages,
     solve_power_flow,
@@ -143,7 +144,11 @@ class OFOState(NamedTuple):
 def update_voltage_duals(
     settings: OFOSettings, state: OFOState, site: int, voltages_pu: Floats
 ) -> tuple[float, float, float]:
-    """Raise or lower the site's voltage duals; returns the dual difference times the sensitivity of each phase."""
+    """Raise or lower a site's voltage duals by voltages of shape (N,).
+
+    Returns:
+        For each phase, the sum over bus-phases of dual difference times sensitivity (pu per kW).
+    """
     under, over, sensitivity = state.under_dual[site], state.over_dual[site], state.sensitivity[site]
     a, b, c = 0.0, 0.0, 0.0
     if _raise_or_lower(under, over, voltages_pu, settings.voltage_dual_step_size, settings.v_min, settings.v_max):
@@ -158,7 +163,14 @@ def update_voltage_duals(
 
 @inlined_kernel
 def _raise_or_lower(under, over, voltages_pu, rho, v_min, v_max):  # type: ignore[no-untyped-def]
-    """One step of both duals; how many are not zero. Without branches, so that several are done at a time."""
+    """One step of both duals; how many are not zero. Without branches, so that several are done at a time.
+
+    Args:
+        under, over: Duals of a site, changed in place, shape (N,).
+        voltages_pu: Shape (N,).
+        rho: Step per violation (1/pu).
+        v_min, v_max: The limits (pu). Not cut off at 0: inside them a dual falls.
+    """
     raised = 0
     for i in range(voltages_pu.size):
         below = under[i] + rho * (v_min - voltages_pu[i])
@@ -171,7 +183,7 @@ def _raise_or_lower(under, over, voltages_pu, rho, v_min, v_max):  # type: ignor
 
 @inlined_kernel
 def _slope(scale: float, x0: float, k: float, x: float) -> float:
-    """Derivative of the logistic curve b0 + scale / (1 + exp(-k (x - x0)))."""
+    """Derivative by x = log2(batch size) of the logistic curve b0 + scale / (1 + exp(-k (x - x0))), per doubling."""
     argument = k * (x - x0)
     decay = np.exp(-abs(argument))
     share = (1.0 if argument >= 0 else decay) / (1.0 + decay)
@@ -285,8 +297,8 @@ def _pressure(rules: RuleBasedTables, site: int, voltages_pu: Floats) -> float:
     """Worst undervoltage in the site's zone, else the worst overvoltage as a negative number, else 0 (pu)."""
     under, over = 0.0, 0.0
     for member in rules.zone_member[rules.zone_start[site] : rules.zone_start[site + 1]]:
-        voltage = voltages_pu[member]
-        under, over = max(under, rules.v_min - voltage), max(over, voltage - rules.v_max)
+        below, above = distances_outside(voltages_pu[member], rules.v_min, rules.v_max)
+        under, over = max(under, below), max(over, above)
     if under > rules.deadband:
         return under
     return -over if over > rules.deadband else 0.0

@@ -183,16 +183,16 @@ def _require_initial_levels(scenario: Scenario, tables: DatacenterTables) -> Non
 
 
 def _deployment(compiled: CompiledScenario) -> SiteArrays:
-    tables, feeding = compiled.tables, compiled.feeding
+    tables, load_arrays = compiled.tables, compiled.load_arrays
     return SiteArrays(
         site_names=tables.site_names,
         model_labels=tables.model_labels,
         site_of_model=tables.site_of_model,
         batch_sizes=tables.batch_sizes,
         n_levels=tables.n_levels,
-        datacenter_tan=feeding.datacenter_tan,
-        element_tan=feeding.element_tan,
-        element_of_part=feeding.element_of_part,
+        datacenter_tan=load_arrays.datacenter_tan,
+        element_tan=load_arrays.element_tan,
+        element_of_part=load_arrays.element_of_part,
     )
 
 
@@ -207,7 +207,7 @@ def _window(compiled: CompiledScenario, start: int) -> EpisodeTables:
     return EpisodeTables(
         model_power_w=power_w,
         training_w=tables.training_w[:, start:].copy(),
-        element_kw=compiled.feeding.element_kw[start:].copy(),
+        element_kw=compiled.load_arrays.element_kw[start:].copy(),
         itl_s=itl_s,
         active_replicas=tables.active_replicas[start:].copy(),
         base_w=tables.base_w,

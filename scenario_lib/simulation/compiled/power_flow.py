@@ -102,7 +102,13 @@ def _raised(ratio: float, exponent: float) -> float:
 def _out_of_band(
     constant_current: bool, base_v: float, low_v: float, min_v: float, max_v: float, squared_v: float
 ) -> float:
-    """Factor from conjugate power to admittance outside min_v to max_v."""
+    """Factor from conjugate power (VA) to admittance (S) outside min_v to max_v.
+
+    Args:
+        constant_current: Whether the part holds its current there, else its power.
+        base_v, low_v, min_v, max_v: Of the part, see `LoadTable` (V).
+        squared_v: Square of the voltage across it (V^2).
+    """
     nominal = 1.0 / (base_v * base_v)
     if squared_v <= low_v * low_v:
         return nominal
@@ -231,6 +237,7 @@ def factorise_admittance(network: Network, state: GridState) -> None:
 
 @kernel
 def _add_between(state: GridState, node: int, return_node: int, entry: int, admittance: complex) -> None:
+    """Put an admittance (S) between two nodes, n meaning ground, whose entry in Y is `entry`, or -1."""
     n = state.inverse_diagonal.size
     if node < n:
         state.inverse_diagonal[node] += admittance
@@ -260,7 +267,12 @@ def solve_power_flow(network: Network, state: GridState, tolerance: Tolerance) -
 
 @kernel
 def _take(new_v: Complexes, v: Complexes, magnitude_v: Floats, base_v: Floats, change_pu: float) -> bool:
-    """Make the new voltages the present ones; whether no magnitude changed by more than `change_pu`."""
+    """Make the new voltages the present ones; whether no magnitude changed by more than `change_pu`.
+
+    Args:
+        new_v, v: Node voltages with ground last (V), shape (n + 1,).
+        magnitude_v, base_v: Of the nodes alone (V), shape (n,).
+    """
     settled = 0
     for node in range(base_v.size):
         voltage = new_v[node]
@@ -294,15 +306,15 @@ class LoadArrays(NamedTuple):
 
 
 @inlined_kernel
-def set_powers(network: Network, state: GridState, feeding: LoadArrays, second: int, site_power_w: Floats) -> None:
+def set_powers(network: Network, state: GridState, load_arrays: LoadArrays, second: int, site_power_w: Floats) -> None:
     """Set every variable load's power; site_power_w has shape (S, 3)."""
     part = network.fixed_power_va.size
     for site in range(site_power_w.shape[0]):
         for phase in range(3):
-            state.power_va[part] = _power_va(site_power_w[site, phase] / W_PER_KW, feeding.datacenter_tan)
+            state.power_va[part] = _power_va(site_power_w[site, phase] / W_PER_KW, load_arrays.datacenter_tan)
             part += 1
-    for element in feeding.element_of_part:
-        state.power_va[part] = _power_va(feeding.element_kw[second, element], feeding.element_tan[element])
+    for element in load_arrays.element_of_part:
+        state.power_va[part] = _power_va(load_arrays.element_kw[second, element], load_arrays.element_tan[element])
         part += 1
 
 
@@ -312,12 +324,15 @@ def _power_va(kw: float, tan: float) -> complex:
 
 
 @inlined_kernel
-def solve_second(network, state, feeding, second, site_power_w, tolerance, first):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def solve_second(network, state, load_arrays, second, site_power_w, tolerance, first):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     """Power flow of one second; the number of iterations, 0 if it did not converge.
 
-    The first second of a rollout rebuilds Y: elements were added since the circuit was compiled.
+    Args:
+        load_arrays, second: What PV systems and loads draw, and the row of it.
+        site_power_w: Of datacenters (W), shape (S, 3).
+        first: Whether to rebuild Y, since elements were added after the circuit was compiled.
     """
-    set_powers(network, state, feeding, second, site_power_w)
+    set_powers(network, state, load_arrays, second, site_power_w)
     if first:
         rebuild_admittance(network, state)
     return solve_power_flow(network, state, tolerance)
@@ -329,3 +344,11 @@ def record_voltages(network: Network, state: GridState, out_pu: Floats) -> None:
     for i in range(network.recorded.size):
         node = network.recorded[i]
         out_pu[i] = state.magnitude_v[node] / network.base_v[node]
+
+
+@inlined_kernel
+def distances_outside(voltage_pu: float, v_min_pu: float, v_max_pu: float) -> tuple[float, float]:
+    """How far a voltage is below and above the limits (pu), as `metrics.voltage` has it; 0 where it is not."""
+    below = v_min_pu - voltage_pu if voltage_pu < v_min_pu else 0.0
+    above = voltage_pu - v_max_pu if voltage_pu > v_max_pu else 0.0
+    return below, above

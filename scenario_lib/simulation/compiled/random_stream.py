@@ -45,7 +45,7 @@ def _product_high(typing_context: Any, left: Any, right: Any) -> Any:  # noqa: A
 
 @kernel
 def _advanced(high, low, increment_high, increment_low):  # type: ignore[no-untyped-def]
-    """The next state, 128 bits in two words."""
+    """The next state, 128 bits in two words as its arguments are: state, then increment."""
     product_low = low * _MULTIPLIER_LOW
     new_low = product_low + increment_low
     carry = np.uint64(new_low < product_low)
@@ -114,7 +114,10 @@ def _tail(state, negative):  # type: ignore[no-untyped-def]
 
 @kernel
 def fill_normal(state, scale, out, first, stop):  # type: ignore[no-untyped-def]
-    """Fill columns `first` to `stop` of a two-dimensional array, row by row, with standard normals times `scale`."""
+    """Fill columns `first` to `stop` of `out`, shape (T, R), row by row, with standard normals times `scale`.
+
+    The stream's words `state`, shape (4,), are moved on.
+    """
     high, low, increment_high, increment_low = state
     for row in range(out.shape[0]):
         for column in range(first, stop):

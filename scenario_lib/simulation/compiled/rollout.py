@@ -40,6 +40,7 @@ from scenario_lib.simulation.compiled.power_flow import (
     LoadArrays,
     Network,
     Tolerance,
+    distances_outside,
     record_voltages,
     solve_second,
 )
@@ -76,17 +77,20 @@ class RolloutArrays(NamedTuple):
 
 
 @inlined_kernel
-def site_powers(plant: DatacenterArrays, second: int, levels: Ints, out_w: Floats) -> None:
-    """Power of every site and phase (W) into `out_w`, shape (S, 3), added up in openg2g's order."""
-    initial_levels, initial_power_w = plant.initial_levels, plant.initial_power_w[second]
-    site_of_model, base_w, training_w = plant.site_of_model, plant.base_w, plant.training_w
+def site_powers(datacenters: DatacenterArrays, second: int, levels: Ints, out_w: Floats) -> None:
+    """Power of every site and phase (W) into `out_w`, shape (S, 3), added up in openg2g's order.
+
+    Levels have shape (M,). Once more in `looked_up_powers`, which looks every power up.
+    """
+    initial_levels, initial_power_w = datacenters.initial_levels, datacenters.initial_power_w[second]
+    site_of_model, base_w, training_w = datacenters.site_of_model, datacenters.base_w, datacenters.training_w
     power_w = np.empty(3)
     out_w[:] = 0.0
     for model in range(levels.size):
         if levels[model] == initial_levels[model]:
             power_w[:] = initial_power_w[model]
         else:
-            model_power_w(plant.servers, second, model, levels[model], power_w)
+            model_power_w(datacenters.servers, second, model, levels[model], power_w)
         site = site_of_model[model]
         for phase in range(3):
             out_w[site, phase] += power_w[phase]
@@ -99,48 +103,68 @@ def site_powers(plant: DatacenterArrays, second: int, levels: Ints, out_w: Float
 
 
 @inlined_kernel
-def observe_second(plant: DatacenterArrays, second: int, levels: Ints, record: RolloutArrays) -> None:
-    """Note batch levels and latencies of one second."""
+def observe_second(datacenters: DatacenterArrays, second: int, levels: Ints, record: RolloutArrays) -> None:
+    """Note batch levels, shape (M,), and latencies of one second in its row of the record."""
     record.levels[second, :] = levels
-    replicas, out_s = plant.active_replicas[second], record.itl_s[second]
-    observe_itl(plant.latency_fits, plant.latency_draws, second, levels, replicas, out_s)
+    replicas, out_s = datacenters.active_replicas[second], record.itl_s[second]
+    observe_itl(datacenters.latency_fits, datacenters.latency_draws, second, levels, replicas, out_s)
+
+
+@inlined_kernel
+def _simulate_second(network, state, load_arrays, datacenters, tolerance, record, second, levels):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+    """One second at batch levels of shape (M,), into the record; False if the power flow did not converge.
+
+    Args:
+        network, state: The circuit, and its voltages and factor, which go on from the second before.
+        load_arrays, datacenters: What the variable loads draw.
+        tolerance: When the power flow stops.
+        record: Gets the second's row of every array, see `RolloutArrays`.
+        second: From 0 on; the first one rebuilds Y.
+    """
+    power_w = record.power_w[second]
+    site_powers(datacenters, second, levels, power_w)
+    observe_second(datacenters, second, levels, record)
+    if not solve_second(network, state, load_arrays, second, power_w, tolerance, second == 0):
+        return False
+    record_voltages(network, state, record.voltages_pu[second])
+    return True
 
 
 @kernel
 def run_uncontrolled(
     network: Network,
     state: GridState,
-    feeding: LoadArrays,
-    plant: DatacenterArrays,
+    load_arrays: LoadArrays,
+    datacenters: DatacenterArrays,
     tolerance: Tolerance,
     record: RolloutArrays,
 ) -> tuple[int, int]:
     """The baseline, for as many seconds as the record has room for.
 
+    Args:
+        network, state: The circuit, and its state before the first second.
+        load_arrays, datacenters: What the variable loads draw, for at least as many seconds.
+        tolerance: When each power flow stops.
+        record: Is filled in, see `RolloutArrays`.
+
     Returns:
         (second, outcome), the outcome being one of the constants above.
     """
-    levels = plant.initial_levels
+    levels = datacenters.initial_levels
     for second in range(record.voltages_pu.shape[0]):
-        site_powers(plant, second, levels, record.power_w[second])
-        observe_second(plant, second, levels, record)
-        if not solve_second(network, state, feeding, second, record.power_w[second], tolerance, second == 0):
+        if not _simulate_second(network, state, load_arrays, datacenters, tolerance, record, second, levels):
             return second, FAILED_IN_STEP
-        record_voltages(network, state, record.voltages_pu[second])
     return record.voltages_pu.shape[0], CONVERGED
 
 
 @kernel
-def run_rule_based(network, state, feeding, plant, tolerance, rules, record):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def run_rule_based(network, state, load_arrays, datacenters, tolerance, rules, record):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     """The rule-based controller at every site; arguments and result as of `run_ofo`, with `Rules`."""
-    levels = plant.initial_levels.copy()
+    levels = datacenters.initial_levels.copy()
     for second in range(record.voltages_pu.shape[0]):
-        site_powers(plant, second, levels, record.power_w[second])
-        observe_second(plant, second, levels, record)
-        if not solve_second(network, state, feeding, second, record.power_w[second], tolerance, second == 0):
+        if not _simulate_second(network, state, load_arrays, datacenters, tolerance, record, second, levels):
             return second, FAILED_IN_STEP
-        record_voltages(network, state, record.voltages_pu[second])
-        apply_rules(rules, plant.site_of_model, record.voltages_pu[second], record.itl_s[second], levels)
+        apply_rules(rules, datacenters.site_of_model, record.voltages_pu[second], record.itl_s[second], levels)
     return record.voltages_pu.shape[0], CONVERGED
 
 
@@ -148,31 +172,29 @@ def run_rule_based(network, state, feeding, plant, tolerance, rules, record):  #
 def run_ofo(  # noqa: PLR0913 - kernels take no settings objects
     network: Network,
     state: GridState,
-    feeding: LoadArrays,
-    plant: DatacenterArrays,
+    load_arrays: LoadArrays,
+    datacenters: DatacenterArrays,
     tolerance: Tolerance,
     controllers: Controllers,
     record: RolloutArrays,
 ) -> tuple[int, int]:
-    """OFO at every site, from the first second on; returns (second, outcome) as `run_uncontrolled`."""
-    levels = plant.initial_levels.copy()
+    """OFO at every site, from the first second on, remembering in `controllers`; otherwise as `run_uncontrolled`."""
+    levels = datacenters.initial_levels.copy()
     for second in range(record.voltages_pu.shape[0]):
-        site_powers(plant, second, levels, record.power_w[second])
-        observe_second(plant, second, levels, record)
-        if not solve_second(network, state, feeding, second, record.power_w[second], tolerance, second == 0):
+        if not _simulate_second(network, state, load_arrays, datacenters, tolerance, record, second, levels):
             return second, FAILED_IN_STEP
-        record_voltages(network, state, record.voltages_pu[second])
-        if not _control(network, state, feeding, plant, tolerance, controllers, record, second, levels):
+        if not _control(network, state, load_arrays, datacenters, tolerance, controllers, record, second, levels):
             return second, FAILED_IN_ESTIMATE
     return record.voltages_pu.shape[0], CONVERGED
 
 
 @inlined_kernel
-def _control(network, state, feeding, plant, tolerance, controllers, record, second, levels):  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def _control(network, state, load_arrays, datacenters, tolerance, controllers, record, second, levels):  # type: ignore[no-untyped-def]  # noqa: PLR0913
     """Let every site's controller act on `levels`; False if an estimate did not converge.
 
     Sites act in turn as far as the feeder is concerned, which an estimate changes; what each does with the voltages
-    that it read concerns its own models only, and is done for all at once.
+    that it read concerns its own models only, and is done for all at once. Arguments as of `run_ofo`; levels have
+    shape (M,).
     """
     settings, models, memory = controllers
     interval = settings.sensitivity_update_interval
@@ -180,12 +202,12 @@ def _control(network, state, feeding, plant, tolerance, controllers, record, sec
     voltages_pu = record.voltages_pu[second]
     if estimating:
         voltages_pu = voltages_pu.copy()
-    gradient, share, site_of_model = np.empty(levels.size), plant.phase_share[second], plant.site_of_model
+    gradient, share, site_of_model = np.empty(levels.size), datacenters.phase_share[second], datacenters.site_of_model
     model = 0
-    for site in range(plant.base_w.size):
+    for site in range(datacenters.base_w.size):
         if estimating:
             step_kw = settings.sensitivity_perturbation_kw
-            step_va = complex(step_kw * W_PER_KW, step_kw * feeding.datacenter_tan * W_PER_KW)
+            step_va = complex(step_kw * W_PER_KW, step_kw * load_arrays.datacenter_tan * W_PER_KW)
             if not estimate_sensitivity(network, state, site, step_va, tolerance, memory.sensitivity[site]):
                 return False
             record_voltages(network, state, voltages_pu)
@@ -193,7 +215,7 @@ def _control(network, state, feeding, plant, tolerance, controllers, record, sec
         while model < levels.size and site_of_model[model] == site:
             gradient[model] = a * share[model, 0] + b * share[model, 1] + c * share[model, 2]
             model += 1
-    primal_step(settings, models, memory, gradient, record.itl_s[second], plant.active_replicas[second], levels)
+    primal_step(settings, models, memory, gradient, record.itl_s[second], datacenters.active_replicas[second], levels)
     return True
 
 
@@ -217,19 +239,20 @@ def measure_rollout(
 
 @kernel
 def _outside(voltages_pu, v_min, v_max, under, over, penalty):  # type: ignore[no-untyped-def]
-    """At every second, the sums of distances below and above the limits, and of their squares."""
+    """At every second, the sums over bus-phases of distances outside the limits, and of their squares.
+
+    Args:
+        voltages_pu: Shape (T, N).
+        v_min, v_max: The limits (pu).
+        under, over, penalty: Room for the sums below (pu), above (pu) and of squares (pu^2), shape (T,).
+    """
     for t in range(voltages_pu.shape[0]):
         below, above, squares = 0.0, 0.0, 0.0
         for i in range(voltages_pu.shape[1]):
-            voltage = voltages_pu[t, i]
-            if voltage < v_min:
-                distance = v_min - voltage
-                below += distance
-                squares += distance * distance
-            elif voltage > v_max:
-                distance = voltage - v_max
-                above += distance
-                squares += distance * distance
+            low, high = distances_outside(voltages_pu[t, i], v_min, v_max)
+            below += low
+            above += high
+            squares += low * low + high * high
         under[t], over[t], penalty[t] = below, above, squares
 
 
@@ -242,8 +265,8 @@ class CompiledScenario:
     assets: Assets
     circuit: Circuit
     tables: DatacenterTables
-    plant: DatacenterArrays
-    feeding: LoadArrays
+    datacenters: DatacenterArrays
+    load_arrays: LoadArrays
 
 
 def compile_scenario(
@@ -263,9 +286,9 @@ def compile_scenario(
     with opendss_held(), compiling_once("tables"):
         circuit = circuit_of(scenario, experiment)
         tables = build_tables(scenario, experiment, assets, n_seconds)
-    plant = DatacenterArrays(**{name: getattr(tables, name) for name in DatacenterArrays._fields})
-    feeding = _load_arrays(scenario, experiment, circuit, n_seconds)
-    return CompiledScenario(scenario, experiment, assets, circuit, tables, plant, feeding)
+    datacenters = DatacenterArrays(**{name: getattr(tables, name) for name in DatacenterArrays._fields})
+    load_arrays = _load_arrays(scenario, experiment, circuit, n_seconds)
+    return CompiledScenario(scenario, experiment, assets, circuit, tables, datacenters, load_arrays)
 
 
 def warm_up(experiment: Experiment, assets: Assets) -> None:
@@ -363,7 +386,7 @@ def _run_rule_based(
 def start_of(compiled: CompiledScenario) -> tuple[Network, GridState, LoadArrays, DatacenterArrays]:
     """What every loop over seconds begins with."""
     network = compiled.circuit.network
-    return network, start_state(network), compiled.feeding, compiled.plant
+    return network, start_state(network), compiled.load_arrays, compiled.datacenters
 
 
 def ofo_controllers(compiled: CompiledScenario) -> Controllers:

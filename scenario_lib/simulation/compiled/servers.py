@@ -61,7 +61,13 @@ def allocate(by_phase, phase_start, wanted, claim_order, servers, phase_count): 
 
 @kernel
 def _claim(by_phase, phase_start, wanted, claimed, phase_count):  # type: ignore[no-untyped-def]
-    """Mark one model's servers with 2 and count them by phase; True if there are too few."""
+    """Mark one model's servers with 2 and count them by phase; True if there are too few.
+
+    Args:
+        by_phase, phase_start, wanted: Of this model, see `allocate`.
+        claimed: 0 for a free server, 1 for one of another model, 2 for one of this, shape (servers,).
+        phase_count: Room for the counts, shape (3,).
+    """
     cursor = phase_start[:3].copy()
     phase_count[:] = 0
     phase = 0
@@ -77,7 +83,12 @@ def _claim(by_phase, phase_start, wanted, claimed, phase_count):  # type: ignore
 
 @kernel
 def _next_free(by_phase, phase_start, claimed, cursor, phase):  # type: ignore[no-untyped-def]
-    """The phase, tried from `phase` on, that has a free server; the cursor there ends one beyond it. -1 if none."""
+    """The phase, tried from `phase` on, that has a free server; the cursor there ends one beyond it. -1 if none.
+
+    Args:
+        by_phase, phase_start, claimed: See `_claim`.
+        cursor: Where to look next on each phase, moved on, shape (3,).
+    """
     for attempt in range(3):
         tried = (phase + attempt) % 3
         while cursor[tried] < phase_start[tried + 1]:
@@ -130,7 +141,7 @@ class Servers(NamedTuple):
 
 @kernel
 def model_power_w(servers: Servers, second: int, model: int, level: int, out_w: Floats) -> None:
-    """Power of one model on each phase (W) into `out_w`, shape (3,)."""
+    """Power of one model at a level and second, on each phase (W), into `out_w`, shape (3,)."""
     start = servers.first[second, model]
     count = servers.phase_count[second, model]
     total = count[0] + count[1] + count[2]
@@ -148,7 +159,15 @@ def model_power_w(servers: Servers, second: int, model: int, level: int, out_w: 
 
 @kernel
 def _server_power_w(template_w, second, gpus, allocated, of_server, out_w):  # type: ignore[no-untyped-def]
-    """Power of each allocated server (W). A loop without branches, so that several servers are done at a time."""
+    """Power of each allocated server (W). A loop without branches, so that several servers are done at a time.
+
+    Args:
+        template_w: Power of one GPU over the template (W), shape (seconds,).
+        gpus: GPUs per server.
+        allocated: Which servers, shape (K,).
+        of_server: Amplitude, stagger (s) and noise of all servers, shape (R,) each; see `Servers`.
+        out_w: Room, shape (K,).
+    """
     amplitude, stagger_s, noise = of_server
     length = np.uint32(template_w.size)
     now = np.uint32(second) % length
@@ -225,7 +244,13 @@ class LatencyDraws(NamedTuple):
 
 @kernel
 def draw(state, replicas, start, normal, uniform):  # type: ignore[no-untyped-def]
-    """Draw for replica counts of shape (T, M), in openg2g's order, into `start`, `normal` and `uniform`."""
+    """Draw in openg2g's order.
+
+    Args:
+        state: The stream's words, moved on, shape (4,).
+        replicas: Shape (T, M).
+        start, normal, uniform: Room, see `LatencyDraws`.
+    """
     filled = 0
     for second in range(replicas.shape[0]):
         for model in range(replicas.shape[1]):
@@ -245,7 +270,8 @@ def draw(state, replicas, start, normal, uniform):  # type: ignore[no-untyped-de
 def observe_itl(
     fits: LatencyFits, draws: LatencyDraws, second: int, levels: Ints, replicas: Ints, out_s: Floats
 ) -> None:
-    """Mean latency (s) of every model at its level into `out_s`, shape (M,); NaN without a replica."""
+    """Mean latency (s) of every model at its level into `out_s`; NaN without a replica. Levels, replicas and `out_s`
+    have shape (M,)."""
     mean_s, variance_s2 = fits.mean_s, fits.variance_s2
     first, normal = draws.start[second], draws.normal
     for model in range(levels.size):
@@ -261,7 +287,7 @@ def observe_itl(
 
 @kernel
 def _mean_of_few(fits: LatencyFits, draws: LatencyDraws, where: tuple[int, int], first: int, count: int) -> float:
-    """Mean over replicas drawn one by one, from draw `first` on."""
+    """Mean latency (s) over `count` replicas drawn one by one, from draw `first` on, of the (model, level) `where`."""
     values = np.empty(count)
     for i in range(count):
         part = 0 if draws.uniform[first + i] < fits.steady_weight[where] else 1

@@ -194,8 +194,8 @@ def _advance(network, states, tables, clock, progress, outcome, i):  # type: ign
         t = second - progress.first_second[i]
         looked_up_powers(tables, i, t, levels, outcome.power_w[i])
         kw = tables.element_kw[i, t : t + 1]
-        feeding = LoadArrays(tables.datacenter_tan, kw, tables.element_tan, tables.element_of_part)
-        if not solve_second(network, state, feeding, 0, outcome.power_w[i], tolerance, second == 0):
+        load_arrays = LoadArrays(tables.datacenter_tan, kw, tables.element_tan, tables.element_of_part)
+        if not solve_second(network, state, load_arrays, 0, outcome.power_w[i], tolerance, second == 0):
             outcome.converged[i] = False
             return False
         progress.second[i] = second + 1

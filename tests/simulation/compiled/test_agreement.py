@@ -158,7 +158,9 @@ def test_as_many_iterations_as_opendss(
     compiled = compile_scenario(scenario, experiment, assets, 200)
     network = compiled.circuit.network
     state = start_state(network)
-    ours = [solve_second(network, state, compiled.feeding, t, rollout.power_w[t], OPENDSS, t == 0) for t in range(200)]
+    ours = [
+        solve_second(network, state, compiled.load_arrays, t, rollout.power_w[t], OPENDSS, t == 0) for t in range(200)
+    ]
     assert ours == theirs[1:]  # the first one is the start-up's
     assert len(set(ours)) > 1
 
