@@ -129,9 +129,9 @@ def test_a_window_goes_back_to_a_checkpoint_of_its_rollout(compiled: list[Compil
 
 def test_a_scenario_that_fails_stays_where_it_is(compiled: list[CompiledScenario]) -> None:
     """And the others go on as if they were alone."""
-    huge = compiled[1].feeding._replace(element_kw=compiled[1].feeding.element_kw.copy())
+    huge = compiled[1].load_arrays._replace(element_kw=compiled[1].load_arrays.element_kw.copy())
     huge.element_kw[20:] = 1e9
-    simulator = BatchSimulator.of(map(window_of, [compiled[0], replace(compiled[1], feeding=huge)]), threads=2)
+    simulator = BatchSimulator.of(map(window_of, [compiled[0], replace(compiled[1], load_arrays=huge)]), threads=2)
     actions = batches(simulator, 40)
     voltages, _, _, converged = played(simulator, actions)
     assert converged[:, 0].all()
