@@ -67,7 +67,7 @@ def summary_lines(result: BuildResult, wall_s: float) -> list[str]:
     return lines
 
 
-def summary_facts(result: BuildResult, wall_s: float) -> dict[str, Any]:
+def _summary_facts(result: BuildResult, wall_s: float) -> dict[str, Any]:
     """The summary of a build as plain values; spreads are lowest, median and highest."""
     recovery, integral_pu_s = _spreads(result) or (None, None)
     return {
@@ -168,7 +168,7 @@ def build_command(out: Path, as_json: bool, **options: Any) -> None:
     page = _page(result.path, recipes[0].system, options["specs_dir"]) if options["report"] else None
     if page:
         lines.append(f"page                {page}")
-    echo_facts({**summary_facts(result, wall_s), "report": page and str(page)}, lines, as_json)
+    echo_facts({**_summary_facts(result, wall_s), "report": page and str(page)}, lines, as_json)
     _finish(result)
 
 

@@ -14,7 +14,7 @@ from scenario_lib.execution.options import CLUSTERS, Cluster
 from scenario_lib.simulation.engines import COMPILED, ENGINES, TOLERANCES
 
 
-def available_cores() -> int:
+def _available_cores() -> int:
     """Cores that this process may use, which a container or a batch system may limit."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -22,7 +22,7 @@ def available_cores() -> int:
 jobs_option = click.option(
     "--jobs",
     type=click.IntRange(min=1),
-    default=available_cores,
+    default=_available_cores,
     show_default="all cores",
     help="Number of worker processes; a cluster has its own.",
 )

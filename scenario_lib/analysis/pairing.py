@@ -191,12 +191,12 @@ def flips(pairs: Iterable[Pair[CandidateRow]]) -> Iterator[VerdictFlip]:
         yield VerdictFlip(after.seed, before.reason, after.reason, criterion, *margins)
 
 
-ABSENT = "absent"
+_ABSENT = "absent"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One value that is not the same in two libraries; `ABSENT` where one side has none."""
+    """One value that is not the same in two libraries; `_ABSENT` where one side has none."""
 
     place: str
     before: Any
@@ -220,7 +220,7 @@ def changes(before: Any, after: Any, place: str) -> Iterator[Change]:
     """All leaves at which two plain values differ."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted(before.keys() | after.keys()):
-            yield from changes(before.get(key, ABSENT), after.get(key, ABSENT), f"{place}.{key}")
+            yield from changes(before.get(key, _ABSENT), after.get(key, _ABSENT), f"{place}.{key}")
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for index, (one, other) in enumerate(zip(before, after, strict=True)):
             yield from changes(one, other, f"{place}[{index}]")

@@ -45,7 +45,7 @@ from scenario_lib.simulation.compiled.step_tables import TERMS
 StepResult = tuple[Singles, float, bool, bool, dict[str, Any]]
 
 
-def backend_of(make_sim: MakeSim, settings: BackendSettings) -> EpisodeBackend:
+def _backend_of(make_sim: MakeSim, settings: BackendSettings) -> EpisodeBackend:
     """The backend on the engine that `make_sim` is of."""
     from scenario_lib.env.compiled_backend import CompiledBackend, EpisodeSource
 
@@ -54,7 +54,7 @@ def backend_of(make_sim: MakeSim, settings: BackendSettings) -> EpisodeBackend:
     return SimulatorBackend(make_sim, settings)
 
 
-class EpisodeEnv(gym.Env[Singles, Any]):
+class _EpisodeEnv(gym.Env[Singles, Any]):
     """An environment on either engine; subclasses say which sites the agent sees and sets."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 - gymnasium's own declaration
@@ -67,7 +67,7 @@ class EpisodeEnv(gym.Env[Singles, Any]):
             None if self._library is None else ScenarioSampler(self._library, self._worker, settings.coverage)
         )
         self._ofo = OFOBaseline(self._library, settings.reward_config) if settings.ofo_baseline else None
-        self._backend = backend_of(make_sim_fn, BackendSettings(obs_config, settings, self._choose_sites, self._ofo))
+        self._backend = _backend_of(make_sim_fn, BackendSettings(obs_config, settings, self._choose_sites, self._ofo))
         self.action_space = action_space(settings.action_mode, obs_config.model_labels, obs_config.feasible_batch_sizes)
         self.observation_space = observation_space(obs_config)
         self.render_mode = settings.render_mode
@@ -155,7 +155,7 @@ class EpisodeEnv(gym.Env[Singles, Any]):
         self._backend.close()
         self._episode = None
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "EpisodeEnv":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_EpisodeEnv":
         """An environment that plays on from here by itself, with equal bits for equal actions (compiled engine).
 
         Raises:
@@ -195,7 +195,7 @@ class EpisodeEnv(gym.Env[Singles, Any]):
 _DEFAULT_SITE = "_default"
 
 
-class BatchSizeEnv(EpisodeEnv):
+class BatchSizeEnv(_EpisodeEnv):
     """One site's batch sizes; the other sites keep theirs.
 
     Each second an agent picks the batch size of every model served at a datacenter. Larger batches serve more tokens
@@ -332,7 +332,7 @@ class BatchSizeEnv(EpisodeEnv):
         return choose_agent_site(self._agent_site, sites)
 
 
-class SharedBatchSizeEnv(EpisodeEnv):
+class SharedBatchSizeEnv(_EpisodeEnv):
     """One policy for all sites: all models are observed and set, with one command per site.
 
     ## Observation space

@@ -47,7 +47,7 @@ from scenario_lib.simulation.rollout import require_fits
 
 
 @dataclass(frozen=True, slots=True)
-class PhasePower:
+class _PhasePower:
     """Power per phase (W)."""
 
     a: float
@@ -59,14 +59,14 @@ class PhasePower:
 class SiteState:
     """What openg2g's datacenter state offers to observations and rewards."""
 
-    power_w: PhasePower
+    power_w: _PhasePower
     batch_size_by_model: dict[str, int]
     active_replicas_by_model: dict[str, int]
     observed_itl_s_by_model: dict[str, float]
 
 
 @dataclass(slots=True)
-class SteppedSite:
+class _SteppedSite:
     """One datacenter of a simulator; its state is that of the last second."""
 
     state: SiteState
@@ -86,8 +86,8 @@ class CompiledSimulator:
         self._initial = tables.batch_sizes[np.arange(len(self._labels)), tables.initial_levels]
         self._batch_sizes = self._initial.copy()
         self._observed: StepArrays | None = None
-        unknown = SiteState(PhasePower(0.0, 0.0, 0.0), {}, {}, {})
-        self.sites: Mapping[str, SteppedSite] = {name: SteppedSite(unknown) for name in self._names}
+        unknown = SiteState(_PhasePower(0.0, 0.0, 0.0), {}, {}, {})
+        self.sites: Mapping[str, _SteppedSite] = {name: _SteppedSite(unknown) for name in self._names}
 
     @property
     def v_index(self) -> Sequence[tuple[str, int]]:
@@ -131,7 +131,7 @@ class CompiledSimulator:
         models = [(m, label) for m, (site, label) in enumerate(self._labels) if site == name]
         replicas, itl_s = self._simulator.active_replicas(0), observed.itl_s[0]
         return SiteState(
-            PhasePower(*map(float, observed.power_w[0, position])),
+            _PhasePower(*map(float, observed.power_w[0, position])),
             {label: int(self._batch_sizes[m]) for m, label in models},
             {label: int(replicas[m]) for m, label in models},
             {label: float(itl_s[m]) for m, label in models},
@@ -165,7 +165,7 @@ class EpisodeSource:
         Args:
             draw: Gives the scenario of the episode's record; called if the episode is not in the cache.
         """
-        window_s = episode_window_s(episode)
+        window_s = _episode_window_s(episode)
         circuit = current_digest(Path(self.experiment.feeder.circuit))
         key = (SameObject(self), SameObject(episode.record), window_s, circuit)
 
@@ -185,8 +185,8 @@ class EpisodeSource:
         sites = settings.choose_sites(compiled.deployment.site_names)
         fits, bus_phases = settings.env.logistic_models, compiled.circuit.bus_phases
         chosen = BatchSettings(
-            Clock(interval_seconds(settings.env.dt_ctrl), *self.tolerance),
-            layout_of(settings.obs_config, compiled.deployment, bus_phases, sites, fits),
+            Clock(_interval_seconds(settings.env.dt_ctrl), *self.tolerance),
+            _layout_of(settings.obs_config, compiled.deployment, bus_phases, sites, fits),
             weights_of(settings.env.reward_config),
             settings.threads,
         )
@@ -203,13 +203,13 @@ class EpisodeSource:
         return scenario
 
 
-def episode_window_s(episode: Episode) -> tuple[int, int]:
+def _episode_window_s(episode: Episode) -> tuple[int, int]:
     """First second and end of what an episode simulates: one interval at reset, and one per step."""
-    interval_s = interval_seconds(episode.dt_ctrl)
+    interval_s = _interval_seconds(episode.dt_ctrl)
     return episode.start_s, episode.start_s + (episode.n_steps + 1) * interval_s
 
 
-def interval_seconds(dt_ctrl: Fraction) -> int:
+def _interval_seconds(dt_ctrl: Fraction) -> int:
     """The control interval in the engine's ticks of 1 s.
 
     Raises:
@@ -356,7 +356,7 @@ class CompiledBackend:
         return dict(zip(self._labels, self._sizes.tolist(), strict=True))
 
 
-def layout_of(
+def _layout_of(
     config: ObservationConfig,
     deployment: SiteArrays,
     bus_phases: Sequence[tuple[str, int]],

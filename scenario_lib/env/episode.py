@@ -24,7 +24,7 @@ from scenario_lib.feeders.experiment import DURATION_S
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.scenario.model import Scenario
 
-DIVERGENCE_MODES = ("truncate", "raise")
+_DIVERGENCE_MODES = ("truncate", "raise")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class EnvSettings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "reward_config", RewardConfig.of(self.reward_config))
         require_mode(self.action_mode)
-        if self.on_divergence not in DIVERGENCE_MODES:
-            raise refuse("on_divergence", self.on_divergence, f"one of {', '.join(DIVERGENCE_MODES)}")
+        if self.on_divergence not in _DIVERGENCE_MODES:
+            raise refuse("on_divergence", self.on_divergence, f"one of {', '.join(_DIVERGENCE_MODES)}")
         if self.dt_ctrl <= 0:
             raise InvalidSettingError(f"dt_ctrl is {shown(self.dt_ctrl)} s; expected more than 0 s")
         if self.render_mode not in (None, "rgb_array"):

@@ -72,7 +72,7 @@ _VIEWS: dict[str, Callable[[Experiment, BusPhases], VoltageView]] = {
     "system-summary-only": _summary_only,
 }
 
-OBSERVATIONS = tuple(_VIEWS)
+_OBSERVATIONS = tuple(_VIEWS)
 """full-voltage: every bus-phase. per-bus-summary: [lowest, highest] per bus. per-zone-summary: the violation summary
 per zone. system-summary-only: one violation summary."""
 
@@ -105,7 +105,7 @@ def make_batch_size_env(
     Args:
         library: Path of a library, an opened one, or a restricted or weighted view of one.
         specs_dir: Spec cache that the library was built on; None means the shipped one.
-        observation: One of `OBSERVATIONS`.
+        observation: One of `_OBSERVATIONS`.
         action: "delta" or "coupled".
         reward: Weights, as a `RewardConfig` or by its names; None means the defaults.
         site: The agent's site; None means the first.
@@ -116,7 +116,7 @@ def make_batch_size_env(
     made = open_environment_parts(library, specs_dir, playing.pop("system", None))
     agent = agent_site(made.experiment, site)
     return BatchSizeEnv(
-        simulation_of(made, playing),
+        _simulation_of(made, playing),
         observation_config(made.experiment, made.bus_phases, observation, (agent,)),
         agent.name,
         **common_settings(made, action, reward, playing),
@@ -135,7 +135,7 @@ def make_shared_batch_size_env(
     made = open_environment_parts(library, specs_dir, playing.pop("system", None))
     sites = made.experiment.sites
     return SharedBatchSizeEnv(
-        simulation_of(made, playing),
+        _simulation_of(made, playing),
         observation_config(made.experiment, made.bus_phases, observation, sites),
         site_model_mapping(made.experiment),
         **common_settings(made, action, reward, playing),
@@ -163,7 +163,7 @@ def observation_config(
         InvalidSettingError: No such mode, or one that the feeder cannot serve.
     """
     if observation not in _VIEWS:
-        raise refuse("observation", observation, f"one of {', '.join(OBSERVATIONS)}")
+        raise refuse("observation", observation, f"one of {', '.join(_OBSERVATIONS)}")
     view = _VIEWS[observation](experiment, bus_phases)
     config = ObservationConfig.from_multi_site(
         {site.name: experiment.site_models(site) for site in sites},
@@ -205,7 +205,7 @@ def open_environment_parts(
     return EnvironmentParts(opened, experiment, assets, bus_phases)
 
 
-def simulation_of(made: EnvironmentParts, playing: dict[str, Any]) -> MakeSim:
+def _simulation_of(made: EnvironmentParts, playing: dict[str, Any]) -> MakeSim:
     """The simulation that `engine` and `total_duration_s` among the arguments ask for; takes `engine` out."""
     duration_s = int(playing.get("total_duration_s", DURATION_S))
     return make_sim_fn(made.experiment, made.assets, duration_s, playing.pop("engine", COMPILED))
@@ -282,7 +282,7 @@ def _vector_env(
     from scenario_lib.env.vector_env import BatchSizeVectorEnv, VectorSettings
 
     engine = given.get("engine")
-    source = simulation_of(made, given)
+    source = _simulation_of(made, given)
     if not isinstance(source, EpisodeSource):
         raise refuse("engine", engine, "the compiled engine; OpenDSS simulates one feeder per process")
     chosen = {name: given.pop(name) for name in _VECTOR_SETTINGS if name in given}

@@ -62,7 +62,7 @@ MODEL_SLOTS = (
 )
 """Once per model, in the order of `model_slots`."""
 
-FEATURES_PER_MODEL = len(MODEL_SLOTS)
+_FEATURES_PER_MODEL = len(MODEL_SLOTS)
 
 
 class VoltageSource(Protocol):
@@ -126,7 +126,7 @@ class ObservationConfig:
     @property
     def obs_dim(self) -> int:
         """Length of an observation."""
-        return self.n_bus_phases + self.n_zone_summary_slots + FEATURES_PER_MODEL * self.n_models
+        return self.n_bus_phases + self.n_zone_summary_slots + _FEATURES_PER_MODEL * self.n_models
 
     def get_initial_batch(self, label: str) -> int:
         """Initial batch size of a model; the middle feasible one if none is given."""

@@ -19,7 +19,7 @@ from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.views import LibraryView
 
 SINGLE_OPTIONS = ("scenario",)
-VECTOR_OPTIONS = ("scenario", "reset_mask")
+_VECTOR_OPTIONS = ("scenario", "reset_mask")
 
 
 def known_options(options: Mapping[str, Any] | None, known: Sequence[str]) -> Mapping[str, Any]:
@@ -55,7 +55,7 @@ def whole_seed(field: str, value: Any) -> int | None:
     return seed
 
 
-def is_listed(value: Any) -> TypeGuard[Sequence[Any]]:
+def _is_listed(value: Any) -> TypeGuard[Sequence[Any]]:
     """Whether a value is several; text and an array of no dimension are one."""
     if isinstance(value, np.ndarray):
         return value.ndim > 0
@@ -83,7 +83,7 @@ class ResetPlan:
                 one that is no whole number.
             UnknownNameError: There is no such option.
         """
-        options = known_options(options, VECTOR_OPTIONS)
+        options = known_options(options, _VECTOR_OPTIONS)
         return cls(_mask(options.get("reset_mask"), n), _scenarios(options.get("scenario"), n))
 
 
@@ -98,7 +98,7 @@ def _mask(wanted: Any, n: int) -> NDArray[np.bool_]:
 
 
 def _scenarios(wanted: Any, n: int) -> tuple[int | None, ...]:
-    if not is_listed(wanted):
+    if not _is_listed(wanted):
         return (whole_seed("options['scenario']", wanted),) * n
     if len(wanted) != n:
         raise InvalidSettingError(
@@ -211,7 +211,7 @@ class ScenarioSamplers:
             InvalidSettingError: Another number of seeds than environments, or one that is no whole number.
         """
         n = len(self._workers)
-        if is_listed(seed):
+        if _is_listed(seed):
             seeds = [whole_seed(f"seed[{i}]", one) for i, one in enumerate(seed)]
         else:
             seeds = [whole_seed("seed", seed)] * n

@@ -110,7 +110,7 @@ def make_sim_fn(
     return make_sim
 
 
-class OpenG2GSimulator:
+class _OpenG2GSimulator:
     """openg2g's coordinator as a `Simulator`."""
 
     def __init__(self, parts: SimParts, total_duration_s: int) -> None:
@@ -158,7 +158,7 @@ class OpenG2GSimulator:
 
 def as_simulator(made: SimParts | Simulator, total_duration_s: int) -> Simulator:
     """What `make_sim_fn` gave, as a `Simulator`."""
-    return OpenG2GSimulator(made, total_duration_s) if isinstance(made, tuple) else made
+    return _OpenG2GSimulator(made, total_duration_s) if isinstance(made, tuple) else made
 
 
 class SimulatorBackend:
@@ -207,7 +207,7 @@ class SimulatorBackend:
         return StepOutcome(self._observation, reward, dict(batches), components, statistics, None)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        if isinstance(self._sim, OpenG2GSimulator):
+        if isinstance(self._sim, _OpenG2GSimulator):
             raise NotCopyableError(
                 "an environment on the reference engine cannot be copied or pickled once its episode has begun, as "
                 "OpenDSS keeps the state of its one circuit to itself; copy one with engine='compiled', or reset "

@@ -36,7 +36,7 @@ def identity(distributions: tuple[str, ...]) -> Identity:
     """Versions of Python and of some distributions, and the digest of this package's source."""
     # From Python 3.12 on, sum() adds floats in another way.
     python = ".".join(platform.python_version_tuple()[:2])
-    return {"python": python, **{name: _version(name) for name in distributions}, "source": source_digest()}
+    return {"python": python, **{name: _version(name) for name in distributions}, "source": _source_digest()}
 
 
 def difference(found: Identity, expected: Identity) -> str | None:
@@ -48,7 +48,7 @@ def difference(found: Identity, expected: Identity) -> str | None:
 
 
 @functools.cache
-def source_digest() -> str:
+def _source_digest() -> str:
     """Twelve hexadecimal digits over all source files of the package; checkouts of one version may differ."""
     folder = Path(__file__).parents[1]
     digest = hashlib.sha256()

@@ -95,7 +95,7 @@ def _p99(values: Floats) -> float | None:
 
 SCENARIOS = "scenarios.parquet"
 SUMMARY = "summary.parquet"
-TABLE = "table.txt"
+_TABLE = "table.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ def write_comparison(folder: Path, comparison: Comparison) -> None:
     ):
         with replacing(folder / name) as stream:
             pq.write_table(table, stream)
-    with replacing(folder / TABLE) as stream:
+    with replacing(folder / _TABLE) as stream:
         stream.write(("\n".join(comparison.lines()) + "\n").encode())
 
 

@@ -294,7 +294,7 @@ def evaluate(
         *(loaded[folder] for folder in options.policies),
         *teams,
     ]
-    names = control_names(controls)
+    names = _control_names(controls)
     options, notices = _with_engine(library, options)
     warnings += notices
     records = spread_records(library, options.records)
@@ -335,7 +335,7 @@ def _ofo_notes(library: ScenarioLibrary, options: EvaluationOptions) -> tuple[st
     return tuple(dict.fromkeys(texts))
 
 
-def control_names(controls: Sequence[Control]) -> tuple[str, ...]:
+def _control_names(controls: Sequence[Control]) -> tuple[str, ...]:
     """What tables call the controls, each name once."""
     names = tuple(control if isinstance(control, str) else control.name for control in controls)
     twice = next((name for name in names if names.count(name) > 1), None)

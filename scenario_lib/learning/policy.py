@@ -39,10 +39,10 @@ FORMAT_VERSION = 1
 """Raised when a change of the files would make older readers misread them."""
 
 CARD = "policy.json"
-ACTOR = "actor.json"
+_ACTOR = "actor.json"
 NORMALIZE = "normalize.json"
 MODEL = "model.zip"
-_FILES = (CARD, ACTOR, NORMALIZE, MODEL)
+_FILES = (CARD, _ACTOR, NORMALIZE, MODEL)
 NEWEST = "policy"  # in the directory of a run
 
 _LARGEST_BATCH, _MOST_BATCH_SIZES = 1_000_000, 1000
@@ -166,14 +166,14 @@ def _keep_others(old: Path, folder: Path) -> None:
 
 def write_policy(folder: Path, parts: PolicyParts) -> None:
     """Write a policy's files into an existing directory, `policy.json` last."""
-    _write(folder / ACTOR, asdict(parts.actor))
+    _write(folder / _ACTOR, asdict(parts.actor))
     _write(folder / NORMALIZE, asdict(parts.normalization))
     parts.write_model(folder / MODEL)
-    digests = {name: file_digest(folder / name) for name in (ACTOR, NORMALIZE, MODEL)}
+    digests = {name: file_digest(folder / name) for name in (_ACTOR, NORMALIZE, MODEL)}
     _write(folder / CARD, {**asdict(parts.card), "digests": digests})
 
 
-def policy_folder(folder: Path) -> Path:
+def _policy_folder(folder: Path) -> Path:
     """The policy's directory: the given one, or `policy` within that of a training run.
 
     Raises:
@@ -285,13 +285,13 @@ class TrainedPolicy:
         Raises:
             PolicyError: It is not one, damaged, edited, or of another format version.
         """
-        folder = policy_folder(as_path("directory", directory))
+        folder = _policy_folder(as_path("directory", directory))
         card = read_card(folder)
         policy = cls(
             name=_name(folder),
             card=card,
             normalization=read_part(folder, card, NORMALIZE, Normalization),
-            actor=read_part(folder, card, ACTOR, Actor),
+            actor=read_part(folder, card, _ACTOR, Actor),
         )
         _require_fitting(policy, folder)
         return policy

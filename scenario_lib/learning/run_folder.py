@@ -18,7 +18,7 @@ from scenario_lib.errors import TrainingError
 from scenario_lib.learning.policy import CARD, NEWEST, PolicyCard, PolicyParts, read_card, whole_directory, write_policy
 from scenario_lib.learning.settings import TrainingSettings
 
-COMPONENTS = ("voltage", "throughput", "latency", "switch", "safe", "ofo_baseline")
+_COMPONENTS = ("voltage", "throughput", "latency", "switch", "safe", "ofo_baseline")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ SCHEMA = pa.schema(
         ("total_steps", pa.int64()),
         ("scenario_seed", pa.int64()),
         ("episode_return", pa.float64()),
-        *((name, pa.float64()) for name in COMPONENTS),
+        *((name, pa.float64()) for name in _COMPONENTS),
         ("violation_penalty_pu2", pa.float64()),
         ("steps", pa.int64()),
         ("diverged", pa.bool_()),
@@ -79,7 +79,7 @@ class EpisodeTally:
     def _clear(self) -> None:
         self._steps = 0
         self._return = 0.0
-        self._sums = dict.fromkeys(COMPONENTS, 0.0)
+        self._sums = dict.fromkeys(_COMPONENTS, 0.0)
         self._started_s: float | None = None
 
     def add(self, reward: float, components: Mapping[str, float], time_s: float) -> None:

@@ -32,7 +32,7 @@ from scenario_lib.env.sampling import COVERAGES
 from scenario_lib.errors import DataFileError, InvalidSettingError
 from scenario_lib.simulation.engines import COMPILED, REFERENCE, engine_from_label
 
-ACTIVATIONS = ("tanh", "relu")
+_ACTIVATIONS = ("tanh", "relu")
 Tables = dict[str, Any]
 _LARGEST_SEED = 2**32 - 1  # what PyTorch, numpy and Python take alike
 
@@ -144,8 +144,8 @@ class PPOSettings:
         require_at_most_entries("hidden_sizes", self.hidden_sizes, _MOST_LAYERS)
         for units in self.hidden_sizes:
             require_count("hidden_sizes", units, 1, _MOST_UNITS)
-        if self.activation not in ACTIVATIONS:
-            raise refuse("activation", self.activation, f"one of {', '.join(ACTIVATIONS)}")
+        if self.activation not in _ACTIVATIONS:
+            raise refuse("activation", self.activation, f"one of {', '.join(_ACTIVATIONS)}")
 
 
 @dataclass(frozen=True, slots=True)

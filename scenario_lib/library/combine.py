@@ -303,7 +303,7 @@ def export_recipe(source: Path, name: str | None, out: Path, overwrite: bool = F
     """
     require_place(out, overwrite, [source])
     library = ScenarioLibrary(source)
-    recipe_id = find_recipe(library, name)
+    recipe_id = _find_recipe(library, name)
     entries = [entry for entry in entries_of(library) if entry.row.recipe == recipe_id]
     if not any(entry.row.accepted for entry in entries):
         raise UnknownNameError(f"{library.path}: no record is of recipe {recipe_id}; export another one")
@@ -312,7 +312,7 @@ def export_recipe(source: Path, name: str | None, out: Path, overwrite: bool = F
     return ExportReport(out.resolve(), recipe_id, len(written.records), len(written.candidates))
 
 
-def find_recipe(library: ScenarioLibrary, name: str | None) -> str:
+def _find_recipe(library: ScenarioLibrary, name: str | None) -> str:
     """Identifier of the recipe that is called so.
 
     Raises:

@@ -41,11 +41,11 @@ from scenario_lib.library.resolved_numbers import RESOLVED_SCHEMA, require_prove
 from scenario_lib.library.shards import LONGEST_TRACE_S, ShardRow, write_shard
 from scenario_lib.library.writer import write_digests
 
-PER_RECORD = ("proofs", "scenarios")
+_PER_RECORD = ("proofs", "scenarios")
 """Keys of the contract's metadata that have an entry a record, in the order in which they are written."""
 
 
-def contract_metadata(rest: dict[str, Any], records: Sequence[ScenarioRecord]) -> dict[str, Any]:
+def _contract_metadata(rest: dict[str, Any], records: Sequence[ScenarioRecord]) -> dict[str, Any]:
     """The contract's metadata, their entries made as they are written.
 
     Args:
@@ -53,10 +53,10 @@ def contract_metadata(rest: dict[str, Any], records: Sequence[ScenarioRecord]) -
         records: Records that have digests.
     """
     entries = ((asdict(record.digests) for record in records if record.digests), (r.contract() for r in records))
-    return {**rest, **dict(zip(PER_RECORD, entries, strict=True))}
+    return {**rest, **dict(zip(_PER_RECORD, entries, strict=True))}
 
 
-def write_contract(source: Path, contents: LibraryContents, folder: Path) -> None:
+def _write_contract(source: Path, contents: LibraryContents, folder: Path) -> None:
     """Write all files but the candidates table and the build log into an existing directory.
 
     Raises:
@@ -69,7 +69,7 @@ def write_contract(source: Path, contents: LibraryContents, folder: Path) -> Non
     write_traces(folder / TRACES, pairs)
     write_table(folder / RESOLVED, _resolved_table(records))
     rest = {name: value for name, value in read_json(source / METADATA).items() if name != STORE}
-    write_json(folder / METADATA, contract_metadata(rest, records))
+    write_json(folder / METADATA, _contract_metadata(rest, records))
     write_digests(folder)
 
 
@@ -91,15 +91,15 @@ def _resolved_row(record: ScenarioRecord, records: StoredRecords) -> dict[str, A
     return {"seed": record.seed, "recipe": None if record.digests is None else record.digests.recipe, **row}
 
 
-def write_sharded(source: Path, contents: LibraryContents, folder: Path) -> None:
+def _write_sharded(source: Path, contents: LibraryContents, folder: Path) -> None:
     """Write all files but the candidates table and the build log into an existing directory.
 
     Raises:
         LibraryError: The source is damaged, or holds what would not come back with equal bytes.
     """
     metadata = read_json(source / METADATA)
-    rest = {name: value for name, value in metadata.items() if name not in PER_RECORD}
-    _require_equal(source / METADATA, _text_digest(contract_metadata(rest, contents.records)), contents)
+    rest = {name: value for name, value in metadata.items() if name not in _PER_RECORD}
+    _require_equal(source / METADATA, _text_digest(_contract_metadata(rest, contents.records)), contents)
     del metadata
     traces = _write_shards(source, contents, folder)
     _require_equal(source / TRACES, traces, contents)
@@ -185,7 +185,7 @@ class Conversion:
     notes: tuple[str, ...]
 
 
-def store_of(contents: LibraryContents) -> str:
+def _store_of(contents: LibraryContents) -> str:
     """The form that a library is stored in: "contract" or "sharded"."""
     return CONTRACT if contents.layout is None else SHARDED
 
@@ -210,7 +210,7 @@ def convert_library(source: Path, store: str, out: Path, overwrite: bool = False
     _require_convertible(source, contents, store)
     with new_library(out, overwrite, [source]) as folder:
         _copy_unchanged(source, contents, folder)
-        (write_sharded if store == SHARDED else write_contract)(source, contents, folder)
+        (_write_sharded if store == SHARDED else _write_contract)(source, contents, folder)
         if (source / BUILD_LOG).is_file():
             _copy(source / BUILD_LOG, folder / BUILD_LOG)
         target_bytes, notes = _size(folder), _notes(folder, contents) if store == CONTRACT else ()
@@ -220,7 +220,7 @@ def convert_library(source: Path, store: str, out: Path, overwrite: bool = False
 def _require_convertible(source: Path, contents: LibraryContents, store: str) -> None:
     if store not in STORES:
         raise InvalidSettingError(f"store is {store!r}; expected one of {', '.join(STORES)}")
-    if store_of(contents) == store:
+    if _store_of(contents) == store:
         raise InvalidSettingError(f"{source}: is stored as {store!r} already")
     if not contents.digests:
         raise LibraryError(

@@ -30,24 +30,24 @@ from scenario_lib.scenario.model import Scenario, ScenarioPower
 _BLOCK_BYTES = 64 * 1024**2
 
 
-class Nearest(NamedTuple):
+class _Nearest(NamedTuple):
     """For each point: how far the nearest other one is (root mean square over the coordinates), and which it is."""
 
     distance: Floats
     which: NDArray[np.intp]
 
 
-def nearest(points: Floats, others: Floats) -> Nearest:
+def nearest(points: Floats, others: Floats) -> _Nearest:
     """The nearest of `others`, shape (M, P), for each of `points`, shape (N, P)."""
     return _nearest(points, others, among_themselves=False)
 
 
-def nearest_among(points: Floats) -> Nearest:
+def nearest_among(points: Floats) -> _Nearest:
     """The nearest other point of the same set."""
     return _nearest(points, points, among_themselves=True)
 
 
-def _nearest(points: Floats, others: Floats, among_themselves: bool) -> Nearest:
+def _nearest(points: Floats, others: Floats, among_themselves: bool) -> _Nearest:
     # Not a tree: in the tens of dimensions that scenarios have it looks at nearly every pair, one at a time.
     from scipy.spatial.distance import cdist
 
@@ -60,7 +60,7 @@ def _nearest(points: Floats, others: Floats, among_themselves: bool) -> Nearest:
             block[own, start + own] = np.inf
         found = np.argmin(block, axis=1)
         which[start : start + rows], distance[start : start + rows] = found, block[own, found]
-    return Nearest(distance / np.sqrt(max(1, points.shape[1])), which)
+    return _Nearest(distance / np.sqrt(max(1, points.shape[1])), which)
 
 
 _NOT_MEASURED = ("noise_seed", "clouds", "shape")
@@ -253,7 +253,7 @@ def _quantiles(distances: Floats) -> dict[str, float]:
     return dict(zip(_QUANTILES, map(float, values), strict=True))
 
 
-def _closest(found: Nearest, first_seeds: list[int], second_seeds: list[int]) -> Iterator[Pair]:
+def _closest(found: _Nearest, first_seeds: list[int], second_seeds: list[int]) -> Iterator[Pair]:
     for position in np.argsort(found.distance, kind="stable")[:_CLOSEST_PAIRS]:
         yield Pair(first_seeds[found.which[position]], second_seeds[position], float(found.distance[position]))
 

@@ -43,10 +43,10 @@ def write_traces(path: Path, pairs: Iterable[tuple[Floats, Floats]]) -> None:
     """Write the (baseline, OFO) penalty traces of all records, one record in memory at a time."""
     with replacing(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for index, (baseline, ofo) in enumerate(pairs):
-            write_pair(archive, index, baseline, ofo)
+            _write_pair(archive, index, baseline, ofo)
 
 
-def write_pair(archive: zipfile.ZipFile, index: int, baseline: Floats, ofo: Floats) -> None:
+def _write_pair(archive: zipfile.ZipFile, index: int, baseline: Floats, ofo: Floats) -> None:
     """Add the traces of record `index`."""
     _write_array(archive, f"ofo_{index}", ofo)
     _write_array(archive, f"baseline_{index}", baseline)
@@ -182,7 +182,7 @@ class TraceArchiveDigest:
 
     def add(self, baseline: Floats, ofo: Floats) -> None:
         """The traces of the next record."""
-        write_pair(self._archive, self._count, baseline, ofo)
+        _write_pair(self._archive, self._count, baseline, ofo)
         self._sink.settle()
         self._count += 1
 

@@ -42,7 +42,7 @@ def is_library_file(name: str) -> bool:
     return name in (*DIGESTED, *_BESIDE_DIGESTED, RECORDS) or _SHARD.fullmatch(name) is not None
 
 
-def library_files(folder: Path) -> frozenset[str]:
+def _library_files(folder: Path) -> frozenset[str]:
     """Names of the files that the library in a folder may have; none if no library is recognised there.
 
     A library of ours is known by its digests, which list its files; one by openg2g's example by its metadata.
@@ -78,7 +78,7 @@ def require_replaceable(place: Path) -> None:
         return
     if place.is_symlink() or not place.is_dir():
         raise BuildRefusedError(f"{place}: is not a library, and is never overwritten; choose another --out")
-    ours = library_files(place)
+    ours = _library_files(place)
     others = _others(place, lambda name: finished_name(name) in ours)
     if others and not ours:
         raise BuildRefusedError(
@@ -196,7 +196,7 @@ def sync_directory(folder: Path) -> None:
         sync(path)
 
 
-def replaced_place(target: Path) -> Path:
+def _replaced_place(target: Path) -> Path:
     """Where a library that is replaced lies for a moment, on systems that cannot exchange directories."""
     return target.with_name(f".{target.name}.replaced")
 
@@ -214,7 +214,7 @@ def publish(finished: Path, target: Path, may_replace: Callable[[Path], None] = 
     elif _exchange(finished, target):
         shutil.rmtree(finished)
     else:
-        replaced = replaced_place(target)
+        replaced = _replaced_place(target)
         require_leftover(replaced)
         shutil.rmtree(replaced, ignore_errors=True)
         target.rename(replaced)
@@ -284,7 +284,7 @@ def claimed(target: Path) -> Iterator[None]:
         yield
 
 
-def require_absent(target: Path, overwrite: bool) -> None:
+def _require_absent(target: Path, overwrite: bool) -> None:
     """Refuse a target that exists, unless it may be overwritten.
 
     Raises:
@@ -313,9 +313,9 @@ def require_place(
     """
     target, sources = resolved_target(out), tuple(sources)
     finished = beside(target, "new")
-    for place in (target, finished, replaced_place(target)):
+    for place in (target, finished, _replaced_place(target)):
         require_apart(place, sources)
-    require_absent(target, overwrite)
+    _require_absent(target, overwrite)
     may_replace(target)
     require_leftover(finished)
     return target
@@ -337,13 +337,13 @@ def new_library(
     """
     with claimed(resolved_target(out)):
         target = require_place(out, overwrite, sources, may_replace)
-        with emptied(beside(target, "new")) as folder:
+        with _emptied(beside(target, "new")) as folder:
             yield folder
             publish(folder, target, may_replace)
 
 
 @contextmanager
-def emptied(folder: Path) -> Iterator[Path]:
+def _emptied(folder: Path) -> Iterator[Path]:
     """An empty directory, removed again if it is still there when the block ends."""
     require_leftover(folder)
     shutil.rmtree(folder, ignore_errors=True)

@@ -36,7 +36,7 @@ def require_proven(row: dict[str, Any], record: ScenarioRecord, path: Path) -> N
         )
 
 
-class NumbersRows(Protocol):
+class _NumbersRows(Protocol):
     """Rows of resolved numbers, wherever a library has them."""
 
     def path_of(self, index: int) -> Path:
@@ -48,13 +48,13 @@ class NumbersRows(Protocol):
         ...
 
 
-def numbers_rows(folder: Path, contents: LibraryContents) -> NumbersRows:
+def numbers_rows(folder: Path, contents: LibraryContents) -> _NumbersRows:
     """The rows of a library: in its shards, or in one table."""
     records = contents.records
-    return records.shards if isinstance(records, StoredRecords) else ResolvedTable(folder / RESOLVED, contents)
+    return records.shards if isinstance(records, StoredRecords) else _ResolvedTable(folder / RESOLVED, contents)
 
 
-class ResolvedTable:
+class _ResolvedTable:
     """Rows of one `resolved.parquet`; reads it when the first is asked for, and again in each process.
 
     Args:
@@ -97,7 +97,7 @@ class ResolvedNumbers:
         opened_as: Of the library; see `unless_replaced`.
     """
 
-    def __init__(self, rows: NumbersRows, opened_as: FileIdentity = None) -> None:
+    def __init__(self, rows: _NumbersRows, opened_as: FileIdentity = None) -> None:
         self._rows = rows
         self._opened_as = opened_as
 

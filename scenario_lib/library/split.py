@@ -84,7 +84,7 @@ def linked(links: Iterable[tuple[int, Hashable]]) -> dict[int, int]:
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
-LEFT_OUT = ""
+_LEFT_OUT = ""
 """The part of what no part takes."""
 
 
@@ -123,7 +123,7 @@ class Parts:
         rest = 1 - sum(shares.values())
         if rest < 0:
             raise refuse("parts", sum(self.sizes.values()), f"at most the {records} records of the library")
-        return {**shares, LEFT_OUT: Fraction(rest)} if rest else shares
+        return {**shares, _LEFT_OUT: Fraction(rest)} if rest else shares
 
 
 def parse_parts(text: str) -> Parts:
@@ -236,8 +236,10 @@ def split_library(
     target = require_place(place, overwrite, inputs, require_parts_replaceable)
     library = opened(source)
     entries = entries_of(library)
-    dealt = assign(library, entries, sizes.shares(len(library)), seed)
-    by_part = {name: [entry for entry in entries if dealt[entry.row.seed] == name] for name in (*sizes.sizes, LEFT_OUT)}
+    dealt = _assign(library, entries, sizes.shares(len(library)), seed)
+    by_part = {
+        name: [entry for entry in entries if dealt[entry.row.seed] == name] for name in (*sizes.sizes, _LEFT_OUT)
+    }
     _require_records({name: by_part[name] for name in sizes.sizes}, library)
     with new_library(place, overwrite, inputs, require_parts_replaceable) as folder:
         for name in sizes.sizes:
@@ -245,10 +247,10 @@ def split_library(
             write_derived(folder / name, by_part[name], [library], {"command": "split", "part": name, "seed": seed})
             sync_directory(folder / name)
     reports = [_report(target / name, by_part[name]) for name in sizes.sizes]
-    return [*reports, _report(None, by_part[LEFT_OUT])] if by_part[LEFT_OUT] else reports
+    return [*reports, _report(None, by_part[_LEFT_OUT])] if by_part[_LEFT_OUT] else reports
 
 
-def assign(
+def _assign(
     library: ScenarioLibrary, entries: Sequence[StoredCandidate], shares: Mapping[str, Fraction], seed: int
 ) -> dict[int, str]:
     """Part of every seed."""

@@ -52,13 +52,13 @@ _MET = 1e-9
 _STEP = 1e-5
 
 
-def sorted_levels_w(statistics: PowerTraceStatistics, n_samples: int) -> Floats:
+def _sorted_levels_w(statistics: PowerTraceStatistics, n_samples: int) -> Floats:
     """Increasing values (W), shape (n_samples,), with the given quantiles, mean and standard deviation.
 
     The two values in the middle are equal: they are the first and the last of a trace that closes on itself.
     Statistics that contradict each other are met as nearly as the shape allows.
     """
-    scores = normal_scores(n_samples)
+    scores = _normal_scores(n_samples)
     scores[n_samples // 2 + 1] = scores[n_samples // 2]
     anchors = np.array(statistics.quantiles_w_per_gpu)
     shapes = np.zeros(6)
@@ -70,7 +70,7 @@ def sorted_levels_w(statistics: PowerTraceStatistics, n_samples: int) -> Floats:
     return _levels(scores, anchors, shapes)
 
 
-def normal_scores(n_samples: int) -> Floats:
+def _normal_scores(n_samples: int) -> Floats:
     """Standard normal quantiles at i / (n_samples - 1), which is how `numpy.quantile` places sorted samples.
 
     The outermost two lie half a sample inside, as they would be infinite.
@@ -130,7 +130,7 @@ def autocorrelation(values: Floats, lag: int) -> float:
     return float(deviations[:-lag] @ deviations[lag:] / (deviations @ deviations))
 
 
-def arrange_in_time(levels: Floats, autocorrelations: tuple[float, ...], rng: np.random.Generator) -> Floats:
+def _arrange_in_time(levels: Floats, autocorrelations: tuple[float, ...], rng: np.random.Generator) -> Floats:
     """The values in an order that has the given autocorrelations and closes on itself.
 
     Args:
@@ -255,8 +255,8 @@ def synthesize_power_w_per_gpu(
     """
     if n_samples % 100 != 1 or n_samples < 201:
         raise InvalidSettingError(f"n_samples is {n_samples}; expected a multiple of 100 plus 1, at least 201")
-    levels = sorted_levels_w(statistics, n_samples).round(POWER_DECIMALS)
-    trace = arrange_in_time(levels, statistics.autocorrelations, rng)
+    levels = _sorted_levels_w(statistics, n_samples).round(POWER_DECIMALS)
+    trace = _arrange_in_time(levels, statistics.autocorrelations, rng)
     _require_met(trace, statistics)
     return trace
 

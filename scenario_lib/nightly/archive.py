@@ -37,7 +37,7 @@ def latest_night() -> date:
     return datetime.now(UTC).date() + _LEEWAY
 
 
-def night_named(name: str) -> date | None:
+def _night_named(name: str) -> date | None:
     """The night of that name, such as "2026-11-30"; None if it is not one."""
     try:
         night = date.fromisoformat(name)
@@ -104,7 +104,7 @@ class RunArchive:
     def sweep(self) -> None:
         """Finish removals that were interrupted."""
         for leftover in self.folder.glob(f"{_TRASH}*"):
-            if night_named(leftover.name.removeprefix(_TRASH)):
+            if _night_named(leftover.name.removeprefix(_TRASH)):
                 require_leftover(leftover)
                 shutil.rmtree(leftover)
 
@@ -112,8 +112,8 @@ class RunArchive:
 def _night_of(path: Path) -> date | None:
     """The night whose library or report this is; None if it is neither."""
     if path.is_dir():
-        return night_named(path.name)
-    return night_named(path.name.removesuffix(_REPORT)) if path.suffix == _REPORT and path.is_file() else None
+        return _night_named(path.name)
+    return _night_named(path.name.removesuffix(_REPORT)) if path.suffix == _REPORT and path.is_file() else None
 
 
 class NightFolders:
@@ -149,7 +149,7 @@ class NightFolders:
         require_replaceable(self.failed.library(night))
         wanted = self._work / night.isoformat()
         wanted.mkdir(parents=True, exist_ok=True)
-        builds = [path for path in self._work.iterdir() if night_named(path.name)]
+        builds = [path for path in self._work.iterdir() if _night_named(path.name)]
         for build in builds:
             require_leftover(build, _is_work)
         for build in builds:
@@ -185,7 +185,7 @@ class NightFolders:
         if not self.pointer.is_symlink():
             return None
         target = self.root / self.pointer.readlink()
-        return night_named(target.name) if target.parent.resolve() == self.good.folder.resolve() else None
+        return _night_named(target.name) if target.parent.resolve() == self.good.folder.resolve() else None
 
     def advance(self, night: date) -> bool:
         """Move the pointer forward to a night; False if what stands there is not ours, and stays."""

@@ -49,7 +49,7 @@ from scenario_lib.scenario.model import Scenario
 from scenario_lib.simulation.rollout import Rollout, power_shares
 from scenario_lib.validation.replay import RecordRollouts, play_record
 
-KW_PER_W = 1e-3
+_KW_PER_W = 1e-3
 
 _ROW_INCHES = 1.75
 _LABELS = {"none": "without control", "ofo": "under OFO"}
@@ -65,7 +65,7 @@ def zone_columns(rollout: Rollout, zones: Mapping[str, Sequence[str]]) -> dict[s
     return {title: members for title, members in columns.items() if members}
 
 
-def figure_with_rows(n_zones: int, legends: Sequence[int]) -> tuple[Figure, list[list[Any]]]:
+def _figure_with_rows(n_zones: int, legends: Sequence[int]) -> tuple[Figure, list[list[Any]]]:
     """A figure, and its axes by row: zones two a row (one alone has it all), then rows of one.
 
     Args:
@@ -82,7 +82,7 @@ def figure_with_rows(n_zones: int, legends: Sequence[int]) -> tuple[Figure, list
     return figure, rows + [[figure.add_subplot(grid[zone_rows + row, :])] for row in range(others)]
 
 
-def draw_voltages(
+def _draw_voltages(
     rows: list[list[Any]], rollouts: Sequence[Rollout], columns: Mapping[str, list[int]], limits: VoltageLimits
 ) -> None:
     """The envelopes of rollouts, one panel a group of columns, with the limits."""
@@ -102,7 +102,7 @@ def _label(policy: str) -> str:
     return _LABELS.get(policy, f"under {policy}")
 
 
-def draw_batch_row(axes: Any, rollout: Rollout) -> None:
+def _draw_batch_row(axes: Any, rollout: Rollout) -> None:
     """Batch sizes of all models; with their sites where there are several."""
     several = len(rollout.site_names) > 1
     batches = {
@@ -114,7 +114,7 @@ def draw_batch_row(axes: Any, rollout: Rollout) -> None:
     legend_beside(axes)
 
 
-def finish_hour(rows: list[list[Any]], seconds: int, window_s: tuple[float, float] | None) -> None:
+def _finish_hour(rows: list[list[Any]], seconds: int, window_s: tuple[float, float] | None) -> None:
     """Time axes, and the control window if there is one."""
     for row in rows:
         for axes in row:
@@ -143,11 +143,11 @@ def plot_rollout(
     limits = as_limits("limits", VoltageLimits() if limits is None else limits)
     zones = instance_of(Mapping, hint=" of zones to their buses")("zones", {} if zones is None else zones)
     columns = zone_columns(rollout, zones)
-    figure, rows = figure_with_rows(len(columns), legends=(len(rollout.model_labels), len(rollout.site_names)))
-    draw_voltages(rows[:-2], [rollout], columns, limits)
-    draw_batch_row(rows[-2][0], rollout)
+    figure, rows = _figure_with_rows(len(columns), legends=(len(rollout.model_labels), len(rollout.site_names)))
+    _draw_voltages(rows[:-2], [rollout], columns, limits)
+    _draw_batch_row(rows[-2][0], rollout)
     _draw_site_power(rows[-1][0], rollout)
-    finish_hour(rows, len(rollout.voltages_pu), None)
+    _finish_hour(rows, len(rollout.voltages_pu), None)
     return figure
 
 
@@ -155,7 +155,7 @@ def _draw_site_power(axes: Any, rollout: Rollout) -> None:
     times_s = bins(len(rollout.power_w))
     for position, site in enumerate(rollout.site_names):
         look = series_look(position)
-        kw = binned_mean(rollout.power_w[:, position].sum(axis=1) * KW_PER_W)
+        kw = binned_mean(rollout.power_w[:, position].sum(axis=1) * _KW_PER_W)
         axes.plot(times_s, kw, color=look.colour, linestyle=look.line, label=f"site {site}")
     axes.set_title("datacenter power, all phases")
     axes.set_ylabel("power (kW)")
@@ -222,12 +222,12 @@ def plot_played(played: RecordRollouts) -> Figure:
     feeder, record = played.experiment.feeder, played.record
     columns = zone_columns(played.baseline, feeder.zones)
     n_models, n_elements = len(played.ofo.model_labels), len(played.scenario.pv_systems) + len(played.scenario.tvl)
-    figure, rows = figure_with_rows(len(columns), legends=(n_models, n_models + 3, n_elements))
-    draw_voltages(rows[:-3], [played.baseline, played.ofo], columns, played.experiment.limits)
-    draw_batch_row(rows[-3][0], played.ofo)
+    figure, rows = _figure_with_rows(len(columns), legends=(n_models, n_models + 3, n_elements))
+    _draw_voltages(rows[:-3], [played.baseline, played.ofo], columns, played.experiment.limits)
+    _draw_batch_row(rows[-3][0], played.ofo)
     _draw_power_by_model(rows[-2][0], played)
     _draw_weather(rows[-1][0], played.scenario)
-    finish_hour(rows, len(played.ofo.voltages_pu), (record.t_control_start, record.t_control_end))
+    _finish_hour(rows, len(played.ofo.voltages_pu), (record.t_control_start, record.t_control_end))
     return figure
 
 
@@ -244,7 +244,7 @@ def _draw_power_by_model(axes: Any, played: RecordRollouts) -> None:
     if np.any(training > 0):
         layers["training job"] = (training, Look(BLACK), "")
     draw_stack(axes, times_s, layers)
-    total = binned_mean(played.baseline.power_w.sum(axis=(1, 2)) * KW_PER_W)
+    total = binned_mean(played.baseline.power_w.sum(axis=(1, 2)) * _KW_PER_W)
     axes.plot(times_s, total, color=BASELINE.colour, linestyle=BASELINE.line, label="total without control")
     axes.set_title("datacenter power by model under OFO, all sites and phases")
     axes.set_ylabel("power (kW)")

@@ -43,7 +43,7 @@ from scenario_lib.reporting.sections import LibraryFacts, library_facts, verdict
 
 SCENARIOS, SUMMARY = "scenarios.parquet", "summary.parquet"
 
-SPREADS = {
+_SPREADS = {
     "violation_time_s": "time outside the limits (s)",
     "throughput_relative": "throughput, of the largest batches",
     "itl_p99_over_deadline": "99th percentile of latency, of the deadline",
@@ -51,7 +51,7 @@ SPREADS = {
 }
 """Figures whose spread over scenarios is shown, and what they are called."""
 
-_SCENARIO_COLUMNS = ("index", "seed", "kind", "control", "integral_pu_s", *SPREADS, "failure")
+_SCENARIO_COLUMNS = ("index", "seed", "kind", "control", "integral_pu_s", *_SPREADS, "failure")
 _SUMMARY_COLUMNS = (
     "control",
     "scenarios",
@@ -240,7 +240,7 @@ def _every_scenario(evaluation: Evaluation) -> Section:
 
 
 def _spreads(evaluation: Evaluation) -> Section:
-    figures = {title: evaluation.by_control(column) for column, title in SPREADS.items()}
+    figures = {title: evaluation.by_control(column) for column, title in _SPREADS.items()}
     alt = "Boxes of four figures by control: " + "; ".join(
         f"{title}, medians "
         + ", ".join(f"{control} {number(_median(values))}" for control, values in of_control.items())

@@ -31,7 +31,7 @@ from scenario_lib.reporting.sections import (
 from scenario_lib.screening.criteria import Reason
 
 
-def difficulty_section(facts: LibraryFacts) -> Iterator[Section]:
+def _difficulty_section(facts: LibraryFacts) -> Iterator[Section]:
     """How much is to be fixed, and how much OFO fixes; nothing without violations."""
     columns = facts.columns
     if not np.any(columns.baseline_integral_pu_s > 0):
@@ -52,7 +52,7 @@ def difficulty_section(facts: LibraryFacts) -> Iterator[Section]:
     yield Section("Difficulty", pictures=(Picture("difficulty", figure, alt, caption),))
 
 
-def windows_section(facts: LibraryFacts) -> Iterator[Section]:
+def _windows_section(facts: LibraryFacts) -> Iterator[Section]:
     """How long control windows are, and when; nothing without accepted scenarios."""
     if not np.any(facts.columns.accepted):
         return
@@ -62,7 +62,7 @@ def windows_section(facts: LibraryFacts) -> Iterator[Section]:
     yield Section("Control windows", pictures=(picture,))
 
 
-def draws_section(facts: LibraryFacts) -> Iterator[Section]:
+def _draws_section(facts: LibraryFacts) -> Iterator[Section]:
     """Drawn parameters, accepted beside rejected; nothing where rejected candidates are not known."""
     draws = facts.draws
     if draws is None or not len(draws.accepted) or not draws.varying():
@@ -134,9 +134,9 @@ def library_page(path: Path, seeds: Sequence[int] = (), options: PlayOptions | N
     systems = ", ".join(facts.info.systems)
     sections = [
         _inside(facts),
-        *difficulty_section(facts),
-        *windows_section(facts),
-        *draws_section(facts),
+        *_difficulty_section(facts),
+        *_windows_section(facts),
+        *_draws_section(facts),
         *_feeders(facts, options),
     ]
     if facts.library is not None:

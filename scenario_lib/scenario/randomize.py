@@ -45,7 +45,7 @@ Whole = Callable[[float], int]
 
 
 @dataclass(frozen=True, slots=True)
-class RampWindow:
+class _RampWindow:
     """One drawn ramp: all models of a site go to a fraction of their initial replicas over [start_s, end_s]."""
 
     fraction: float
@@ -75,16 +75,16 @@ def _draw_narrow(sites: tuple[Site, ...], settings: RandomizationSettings, rng: 
     fraction = float(rng.uniform(*settings.ramp_frac))
     start_s = float(rng.uniform(*settings.ramp_start))
     duration_s = float(rng.uniform(*settings.ramp_dur))
-    window = RampWindow(fraction, start_s, start_s + duration_s)
+    window = _RampWindow(fraction, start_s, start_s + duration_s)
     return tuple(_with_ramps(site, [window], int, rng) for site in sites)
 
 
-def _with_ramps(site: Site, windows: Sequence[RampWindow], whole: Whole, rng: Generator) -> Site:
+def _with_ramps(site: Site, windows: Sequence[_RampWindow], whole: Whole, rng: Generator) -> Site:
     models = tuple(_ramped(model, windows, whole) for model in site.models)
     return replace(site, models=models, seed=int(rng.integers(0, _SITE_SEEDS)))
 
 
-def _ramped(model: ModelDeployment, windows: Sequence[RampWindow], whole: Whole) -> ModelDeployment:
+def _ramped(model: ModelDeployment, windows: Sequence[_RampWindow], whole: Whole) -> ModelDeployment:
     ramps = [Ramp(max(1, whole(window.fraction * model.replicas)), window.start_s, window.end_s) for window in windows]
     return replace(model, ramps=tuple(ramps))
 
@@ -113,9 +113,9 @@ def _largest_fraction(experiment: Experiment, site: Site, taken_gpus: int, setti
 
 def _draw_windows(
     settings: RandomizationSettings, zones: list[Range], largest: float, rng: Generator
-) -> list[RampWindow]:
+) -> list[_RampWindow]:
     count = int(rng.choice(list(settings.n_ramps_per_site_choices)))
-    windows: list[RampWindow] = []
+    windows: list[_RampWindow] = []
     for zone, share in zip(zones, _shares(count, zones), strict=True):
         width_s = (zone.high - zone.low) / share if share else 0.0
         # A ramp does not fit into bands narrower than the shortest: all of them are skipped, without a draw.
@@ -125,7 +125,7 @@ def _draw_windows(
     return windows
 
 
-def _after(earlier: Sequence[RampWindow], window: RampWindow) -> list[RampWindow]:
+def _after(earlier: Sequence[_RampWindow], window: _RampWindow) -> list[_RampWindow]:
     """The window, or what is left of it: a draw near the end of a narrow band may reach into the next band.
 
     Ramps may touch, not overlap.
@@ -150,7 +150,7 @@ def _bands(zone: Range, count: int, width_s: float) -> list[Range]:
 
 def _draw_window(
     settings: RandomizationSettings, band: Range, longest_s: float, largest: float, rng: Generator
-) -> RampWindow:
+) -> _RampWindow:
     duration_s = float(rng.uniform(settings.ramp_dur.low, longest_s))
     start_s = float(rng.uniform(band.low, max(band.low + 1.0, band.high - duration_s)))
     least_up = max(_LEAST_RAMP_UP, settings.ramp_up_frac.low)
@@ -158,7 +158,7 @@ def _draw_window(
         fraction = float(rng.uniform(least_up, max(least_up + 1e-3, largest)))
     else:
         fraction = float(rng.uniform(*settings.ramp_down_frac))
-    return RampWindow(fraction, start_s, start_s + duration_s)
+    return _RampWindow(fraction, start_s, start_s + duration_s)
 
 
 _NOISE_AMP = Range(0.02, 0.06)
@@ -196,14 +196,14 @@ def _draw_noise(rng: Generator) -> Noise:
     return Noise(amp=float(rng.uniform(*_NOISE_AMP)), seed=float(rng.uniform(*_NOISE_SEED)))
 
 
-def draw_load_profile(settings: RandomizationSettings, rng: Generator) -> SampledLoad:
+def _draw_load_profile(settings: RandomizationSettings, rng: Generator) -> SampledLoad:
     """One load profile, for all loads of a scenario."""
     name = str(rng.choice(list(settings.tvl_shape_choices)))
     shape: Any = LOAD_SHAPES[name](*_uniform(rng, _LOAD_DRAWS[name]))
     return SampledLoad(shape=shape, noise=_draw_noise(rng))
 
 
-def draw_pv_profile(settings: RandomizationSettings, rng: Generator) -> SampledPV:
+def _draw_pv_profile(settings: RandomizationSettings, rng: Generator) -> SampledPV:
     """The profile of one PV system."""
     count = int(rng.integers(0, settings.pv_cloud_count_max + 1))
     clouds = tuple(_draw_cloud(settings, rng) for _ in range(count))
@@ -235,7 +235,7 @@ _LARGEST_DRAWN_SEED = 2**128 - 1  # the generator takes any; libraries hold 64 b
 
 
 @dataclass(frozen=True, slots=True)
-class TimeShape:
+class _TimeShape:
     """How the profiles of one kind (PV or loads) are scaled and moved in time."""
 
     scale: float
@@ -265,9 +265,9 @@ def randomize_scenario(
     sites = draw_sites(experiment, settings, None if overlay is None else overlay.job, rng)
     pv_time, load_time = _draw_time_shapes(settings, rng)
     broad = settings.randomization_profile
-    load_profile = draw_load_profile(settings, rng) if broad and settings.randomize_tvl_profile else None
+    load_profile = _draw_load_profile(settings, rng) if broad and settings.randomize_tvl_profile else None
     pv_profiles = [
-        draw_pv_profile(settings, rng) if broad and settings.randomize_pv_profile else None
+        _draw_pv_profile(settings, rng) if broad and settings.randomize_pv_profile else None
         for _ in experiment.pv_systems
     ]
     sites = tuple(_with_initial_batches(site, rng) for site in sites)
@@ -303,8 +303,8 @@ def base_scenario(experiment: Experiment) -> Scenario:
     return Scenario(
         seed=0,
         sites=experiment.sites,
-        pv_systems=tuple(_resolve(s, TimeShape(1.0), AnalyticPV(i)) for i, s in enumerate(experiment.pv_systems)),
-        tvl=tuple(_resolve(load, TimeShape(1.0), AnalyticLoad(i)) for i, load in enumerate(experiment.loads)),
+        pv_systems=tuple(_resolve(s, _TimeShape(1.0), AnalyticPV(i)) for i, s in enumerate(experiment.pv_systems)),
+        tvl=tuple(_resolve(load, _TimeShape(1.0), AnalyticLoad(i)) for i, load in enumerate(experiment.loads)),
         params=ScenarioParams(
             pv_scale=1.0,
             load_scale=1.0,
@@ -339,17 +339,17 @@ def _draw_overlay(base: TrainingJob, settings: RandomizationSettings, rng: Gener
     return Overlay(job, intensity)
 
 
-def _draw_time_shapes(settings: RandomizationSettings, rng: Generator) -> tuple[TimeShape, TimeShape]:
+def _draw_time_shapes(settings: RandomizationSettings, rng: Generator) -> tuple[_TimeShape, _TimeShape]:
     """Scale, shift and warp of the PV systems and of the loads."""
     if not settings.randomization_profile:
-        return TimeShape(float(rng.uniform(*_NARROW_SCALE))), TimeShape(float(rng.uniform(*_NARROW_SCALE)))
+        return _TimeShape(float(rng.uniform(*_NARROW_SCALE))), _TimeShape(float(rng.uniform(*_NARROW_SCALE)))
     pv_scale = float(rng.uniform(*settings.pv_scale))
     load_scale = float(rng.uniform(*settings.load_scale))
     pv_shift_s = _draw_shift(settings.pv_t_shift_max_s, rng)
     load_shift_s = _draw_shift(settings.tvl_t_shift_max_s, rng)
     pv_warp = float(rng.uniform(*settings.pv_warp))
     load_warp = float(rng.uniform(*settings.tvl_warp))
-    return TimeShape(pv_scale, pv_shift_s, pv_warp), TimeShape(load_scale, load_shift_s, load_warp)
+    return _TimeShape(pv_scale, pv_shift_s, pv_warp), _TimeShape(load_scale, load_shift_s, load_warp)
 
 
 def _draw_shift(most_s: float, rng: Generator) -> float:
@@ -364,7 +364,7 @@ def _with_initial_batches(site: Site, rng: Generator) -> Site:
 
 
 def _resolve(
-    base: BusPower, time: TimeShape, profile: AnalyticPV | AnalyticLoad | SampledPV | SampledLoad
+    base: BusPower, time: _TimeShape, profile: AnalyticPV | AnalyticLoad | SampledPV | SampledLoad
 ) -> ScenarioPower:
     """A PV system or load with its drawn scale; one with a series of its own keeps that."""
     own: Profile = profile if base.series is None else SeriesProfile(base.series, time.scale)

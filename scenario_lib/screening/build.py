@@ -62,7 +62,7 @@ class BuildProgress:
 ProgressHook = Callable[[BuildProgress], None]
 
 
-class Tally:
+class _Tally:
     """Progress over all strata, of which one is under way."""
 
     def __init__(self, on_progress: ProgressHook, strata: Sequence[Stratum]) -> None:
@@ -257,7 +257,7 @@ def build_strata(
         resumed = _open_journal(workspace.journal, record, options)
         logger.debug("%s: %d workers on engine %s", options.out, options.jobs, strata[0].plan.engine.label)
         log = BuildLog(jobs=options.jobs, resumed=len(resumed))
-        running = _Running(workspace, {**earlier.candidates, **resumed}, earlier, options, Tally(on_progress, strata))
+        running = _Running(workspace, {**earlier.candidates, **resumed}, earlier, options, _Tally(on_progress, strata))
         with workspace.resumable():
             strata = [replace(stratum, candidates=running.screen(stratum)) for stratum in strata]
             log.seconds_by_seed = running.seconds_by_seed()
@@ -338,7 +338,7 @@ class _Running:
     finished: dict[int, Candidate]
     earlier: EarlierResults
     options: BuildOptions
-    tally: Tally
+    tally: _Tally
 
     def screen(self, stratum: Stratum) -> tuple[Candidate, ...]:
         """Measure what is still needed of a stratum, and judge."""

@@ -74,7 +74,7 @@ def _stored(contents: LibraryContents, name: str, plan: MeasurePlan, rows: list[
     return replace(stratum, candidates=tuple(_without_needless_ofo(each, stratum.plan) for each in stored))
 
 
-def needs_ofo(candidate: Candidate, plan: MeasurePlan) -> bool:
+def _needs_ofo(candidate: Candidate, plan: MeasurePlan) -> bool:
     """Whether its verdict depends on an OFO rollout that was not simulated."""
     if candidate.failure is not None or candidate.baseline is None or candidate.ofo is not None:
         return False
@@ -107,7 +107,7 @@ def _engine(path: Path, rows: list[CandidateRow]) -> str:
     return engines[0]
 
 
-def earlier_results(stored: list[Stratum], contents: LibraryContents) -> EarlierResults:
+def _earlier_results(stored: list[Stratum], contents: LibraryContents) -> EarlierResults:
     """What need not be measured again.
 
     Raises:
@@ -124,7 +124,7 @@ def earlier_results(stored: list[Stratum], contents: LibraryContents) -> Earlier
                 f"select from that"
             )
         candidates |= own
-        unjudged |= {seed for seed, candidate in own.items() if needs_ofo(candidate, stratum.plan)}
+        unjudged |= {seed for seed, candidate in own.items() if _needs_ofo(candidate, stratum.plan)}
     records = {record.seed: record for record in contents.records}
 
     def traces(seed: int) -> tuple[Floats, Floats]:
@@ -167,14 +167,14 @@ class SelectionReport:
         return lines if self.path is None else [*lines, f"library             {self.path}"]
 
 
-def screen_again(stored: Stratum) -> Stratum:
+def _screen_again(stored: Stratum) -> Stratum:
     """The stratum judged by the figures at hand; a candidate that needs a run is not accepted, and says so."""
     selection = Selection(stored.plan.criteria, stored.request.goal)
     judged = []
     for candidate in sorted(stored.candidates, key=lambda candidate: candidate.seed):
         if selection.enough:
             break
-        if needs_ofo(candidate, stored.plan):
+        if _needs_ofo(candidate, stored.plan):
             judged.append(replace(candidate, reason=Reason.NEEDS_RUN))
             continue
         again = selection.judge(candidate)
@@ -198,7 +198,7 @@ def select_again(path: Path, stored: list[Stratum], out: Path | None, overwrite:
     """
     if out is not None:
         require_place(out, overwrite, [path])
-    screened = [screen_again(part) for part in stored]
+    screened = [_screen_again(part) for part in stored]
     judged = [candidate for part in screened for candidate in part.candidates]
     accepted = any(candidate.accepted for candidate in judged)
     if out is not None and accepted:
@@ -231,7 +231,7 @@ def _seeds(judged: list[Candidate], reason: Reason) -> tuple[int, ...]:
 
 def _write(path: Path, stored: list[Stratum], screened: list[Stratum], out: Path, overwrite: bool) -> None:
     contents = read_contents(path.resolve())
-    earlier = earlier_results(stored, contents)
+    earlier = _earlier_results(stored, contents)
     library = library_of_strata(screened, contents.versions)
     with new_library(out, overwrite, [path]) as folder:
         write_library(folder, library, (earlier.traces(record.seed) for record in library.records))
@@ -263,7 +263,7 @@ def run_selection(
             f"install the versions that built it"
         )
     located = [_located(path, part, system) for part in stored]
-    return build_strata(located, options, on_progress, earlier_results(located, contents))
+    return build_strata(located, options, on_progress, _earlier_results(located, contents))
 
 
 def _located(path: Path, stratum: Stratum, system: str | None) -> Stratum:

@@ -212,13 +212,13 @@ class ControllerPolicy:
     def _refused(self, now: Now, found: str, expected: str) -> ControllerError:
         return ControllerError(f"controller {self.name} returned {found} at second {now.second}; expected {expected}")
 
-    def bound(self, scenario: Scenario, experiment: Experiment, n_seconds: int) -> "BoundController":
+    def bound(self, scenario: Scenario, experiment: Experiment, n_seconds: int) -> "_BoundController":
         """The policy for one rollout on the reference engine."""
-        return BoundController(self, scenario, experiment, n_seconds)
+        return _BoundController(self, scenario, experiment, n_seconds)
 
 
 @dataclass(frozen=True, slots=True)
-class BoundController:
+class _BoundController:
     """A controller with the scenario that it is to control; makes the openg2g controller that calls it."""
 
     policy: ControllerPolicy
@@ -239,7 +239,7 @@ class BoundController:
 class _CallingController(OpenG2GController[DatacenterBackend, GridBackend]):  # type: ignore[misc]
     """Calls a controller at the end of every second, and commands what it returns."""
 
-    def __init__(self, bound: BoundController, datacenters: Mapping[str, Any], grid: Any) -> None:
+    def __init__(self, bound: _BoundController, datacenters: Mapping[str, Any], grid: Any) -> None:
         self._bound, self._datacenters, self._grid = bound, datacenters, grid
         self._controlled: ControlledScenario | None = None
 

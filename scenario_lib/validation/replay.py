@@ -114,7 +114,7 @@ def _engine(record: ScenarioRecord, experiment: Experiment, assets: Assets) -> E
     return compiled if prepare(experiment, assets, compiled) is None else Engine(REFERENCE)
 
 
-ENGINE_TOLERANCE = 1e-5
+_ENGINE_TOLERANCE = 1e-5
 """Largest difference of an integral between the engines, relative or in pu s."""
 
 
@@ -172,7 +172,7 @@ def compare_engines(
     """The grade of a record by its rollouts on the other engine.
 
     Within tolerance if decisions and seconds in violation are equal but for what lies on an edge, integrals agree
-    within `ENGINE_TOLERANCE`, and the verdict is the same; explained if all of this holds but for what follows from a
+    within `_ENGINE_TOLERANCE`, and the verdict is the same; explained if all of this holds but for what follows from a
     decision on a rounding boundary.
     """
     baseline, ofo, agreement = replayed.baseline, replayed.ofo, replayed.agreement
@@ -181,7 +181,7 @@ def compare_engines(
         _Compared.of(ofo, record.ofo_integral, record.ofo_violation_time_s, limits),
     )
     accepted = judge(baseline.measures, ofo.measures, criteria) is Reason.ACCEPTED
-    change_frac = compared[1].integral_pu_s / max(record.ofo_integral, ENGINE_TOLERANCE)
+    change_frac = compared[1].integral_pu_s / max(record.ofo_integral, _ENGINE_TOLERANCE)
     sentences = (
         f"seed {record.seed}: batch decisions {_decisions(agreement)}",
         f"largest difference of a penalty {_penalty(record, replayed):.3g} pu^2, of an integral "
@@ -224,7 +224,7 @@ class _Compared:
         found = run.measures.integral_pu_s
         apart_s = abs(run.measures.violation_time_s - time_s)
         either_way_s = int(np.count_nonzero(at_a_limit(run.rollout.voltages_pu, limits)))
-        close = math.isclose(found, integral_pu_s, rel_tol=ENGINE_TOLERANCE, abs_tol=ENGINE_TOLERANCE)
+        close = math.isclose(found, integral_pu_s, rel_tol=_ENGINE_TOLERANCE, abs_tol=_ENGINE_TOLERANCE)
         return cls(abs(found - integral_pu_s), apart_s, either_way_s, close and apart_s <= either_way_s)
 
 

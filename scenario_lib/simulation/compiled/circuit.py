@@ -38,7 +38,7 @@ from scenario_lib.simulation.opendss.engine import opendss_held
 from scenario_lib.simulation.opendss.grid import ScenarioGrid
 
 
-def assemble_network(
+def _assemble_network(
     raw: RawCircuit, start_v: dict[str, complex], recorded: list[str], variable_loads: list[str]
 ) -> tuple[Network, tuple[str, ...]]:
     """The circuit as a `Network`, and the names of its nodes in elimination order.
@@ -258,14 +258,14 @@ def _read_active(bus_phases: tuple[tuple[str, int], ...], groups: list[tuple[str
     if not is_symmetric(raw.admittance):
         raise NotModelledError("an admittance matrix that is not symmetric")
     recorded = [f"{bus.lower()}.{phase}" for bus, phase in bus_phases]
-    network, names = assemble_network(raw, start_v, recorded, [name.lower() for group in groups for name in group])
-    agreement_pu = agreement_of(raw, voltages_by_node())
+    network, names = _assemble_network(raw, start_v, recorded, [name.lower() for group in groups for name in group])
+    agreement_pu = _agreement_of(raw, voltages_by_node())
     circuit = Circuit(network, bus_phases, names, tuple(len(group) for group in groups), agreement_pu)
     _check_against_opendss(circuit)
     return circuit
 
 
-def agreement_of(raw: RawCircuit, solution_v: dict[str, complex]) -> float:
+def _agreement_of(raw: RawCircuit, solution_v: dict[str, complex]) -> float:
     """The largest voltage difference of the engines (pu) that rounding may explain.
 
     Currents computed from a solution, and voltages from these, come back with the rounding errors of the circuit: a

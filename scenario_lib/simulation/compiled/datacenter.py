@@ -59,7 +59,7 @@ class Allocation:
     phase_share: Floats
 
 
-def replica_count(model: ModelDeployment, times_s: Floats) -> Ints:
+def _replica_count(model: ModelDeployment, times_s: Floats) -> Ints:
     """Replicas that the schedule asks for at each time, rounded to even at halves; none for a model without any
     before its ramps, which openg2g never starts."""
     if model.replicas <= 0:
@@ -77,7 +77,7 @@ def replica_count(model: ModelDeployment, times_s: Floats) -> Ints:
     return np.asarray(np.rint(count), np.int64)
 
 
-def allocate_servers(
+def _allocate_servers(
     datacenter: ScenarioDatacenter, models: tuple[ModelDeployment, ...], times_s: Floats
 ) -> Allocation:
     """Allocate servers at every distinct demand.
@@ -87,7 +87,7 @@ def allocate_servers(
     """
     pool = datacenter._pool
     gpus = np.array([spec.gpus_per_replica for spec in datacenter._models], np.int64)
-    demand = np.stack([replica_count(model, times_s) for model in models], axis=1) * gpus
+    demand = np.stack([_replica_count(model, times_s) for model in models], axis=1) * gpus
     changed = np.concatenate([[True], np.any(demand[1:] != demand[:-1], axis=1)])
     demand_of_second = np.cumsum(changed) - 1
     wanted = -(-demand[changed] // pool.gpus_per_server)
@@ -134,7 +134,7 @@ def _shares(phase_count: Ints) -> Floats:
     return np.asarray(share / ((share[..., :1] + share[..., 1:2]) + share[..., 2:]))
 
 
-def draw_server_noise(datacenter: ScenarioDatacenter, out: Floats, first: int) -> None:
+def _draw_server_noise(datacenter: ScenarioDatacenter, out: Floats, first: int) -> None:
     """Standard normals times the noise fraction, zeros without noise, into the columns of `out` from `first` on.
 
     One column per server, one row per second.
@@ -156,7 +156,7 @@ def latency_draws(datacenter: ScenarioDatacenter, active_replicas: Ints) -> Late
     return LatencyDraws(start, normal, uniform)
 
 
-def training_power_w(datacenter: ScenarioDatacenter, times_s: Floats) -> Floats:
+def _training_power_w(datacenter: ScenarioDatacenter, times_s: Floats) -> Floats:
     """Power of each training run over all phases together (W), shape (runs, T)."""
     runs = list(datacenter._workload.training)
     powers = np.zeros((len(runs), len(times_s)))
@@ -228,7 +228,7 @@ def build_tables(scenario: Scenario, experiment: Experiment, assets: Assets, n_s
     sites = tuple(tuple(model.label for model in site.models) for site in scenario.sites)
     levels = _levels(sites, experiment, assets)
     allocations = [
-        allocate_servers(datacenter, site.models, times_s)
+        _allocate_servers(datacenter, site.models, times_s)
         for datacenter, site in zip(datacenters, scenario.sites, strict=True)
     ]
     draws = [
@@ -253,7 +253,7 @@ def build_tables(scenario: Scenario, experiment: Experiment, assets: Assets, n_s
         active_replicas=_joined([allocation.active_replicas for allocation in allocations]),
         phase_share=_joined([allocation.phase_share for allocation in allocations]),
         base_w=np.array([datacenter._base_W_per_phase for datacenter in datacenters]),
-        training_w=training_power_w(datacenters[0], times_s) / 3.0,
+        training_w=_training_power_w(datacenters[0], times_s) / 3.0,
         initial_power_w=power_w,
     )
 
@@ -297,7 +297,7 @@ def _noise(datacenters: list[ScenarioDatacenter], n_seconds: int) -> Floats:
     counts = [datacenter._pool.num_servers for datacenter in datacenters]
     noise = np.empty((n_seconds, sum(counts)))
     for datacenter, first in zip(datacenters, np.cumsum([0, *counts[:-1]]), strict=True):
-        draw_server_noise(datacenter, noise, int(first))
+        _draw_server_noise(datacenter, noise, int(first))
     return noise
 
 

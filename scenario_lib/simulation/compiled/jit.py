@@ -36,7 +36,7 @@ _SECONDS_PER_DAY = 86400
 
 
 @functools.cache
-def sources_digest() -> str:
+def _sources_digest() -> str:
     """Digest of every source file beside this one, and of the versions that turn them into machine code."""
     digest = hashlib.sha256(f"{numba.__version__} {np.__version__}".encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
@@ -56,7 +56,7 @@ def cache_folder() -> Path | None:
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     candidates = [Path(own)] if own else []
     candidates += [Path(__file__).parent / "__pycache__", user]
-    name = f"{_PREFIX}{sources_digest()}"
+    name = f"{_PREFIX}{_sources_digest()}"
     for folder in (parent / name for parent in candidates):
         new = not folder.exists()
         if _writable(folder):

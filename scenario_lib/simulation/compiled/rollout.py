@@ -284,7 +284,7 @@ def compile_scenario(
     """
     # OpenDSS first: whoever waits for it must not hold a lock that its holder may want.
     with opendss_held(), compiling_once("tables"):
-        circuit = circuit_of(scenario, experiment)
+        circuit = _circuit_of(scenario, experiment)
         tables = build_tables(scenario, experiment, assets, n_seconds)
     datacenters = DatacenterArrays(**{name: getattr(tables, name) for name in DatacenterArrays._fields})
     load_arrays = _load_arrays(scenario, experiment, circuit, n_seconds)
@@ -307,7 +307,7 @@ def warm_up(experiment: Experiment, assets: Assets) -> None:
         measure_rollout(run_compiled(compiled, policy).voltages_pu, *astuple(experiment.limits))
 
 
-def circuit_of(scenario: Scenario, experiment: Experiment) -> Circuit:
+def _circuit_of(scenario: Scenario, experiment: Experiment) -> Circuit:
     """The circuit with the scenario's elements, read once per process for all scenarios with the same, as long as its
     files stay as they are."""
     key = _circuit_key(scenario, experiment)

@@ -57,7 +57,7 @@ class ObservationLayout(NamedTuple):
     throughput: Floats
 
 
-MAGNITUDE, BINARY, COOLDOWN = 0, 1, 2
+_MAGNITUDE, BINARY, COOLDOWN = 0, 1, 2
 SWITCH_MODES = ("magnitude", "binary", "cooldown")
 """Names of these constants, in their order."""
 
@@ -88,7 +88,7 @@ NO_LAYOUT = ObservationLayout(
 )
 """Nothing is observed."""
 
-NO_WEIGHTS = RewardWeights(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, MAGNITUDE, 0.0)
+NO_WEIGHTS = RewardWeights(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, _MAGNITUDE, 0.0)
 """Nothing is paid for."""
 
 
@@ -179,7 +179,7 @@ def empty_progress(n_episodes: int, n_models: int, n_observed: int) -> EpisodePr
     )
 
 
-def observation_length(layout: ObservationLayout) -> int:
+def _observation_length(layout: ObservationLayout) -> int:
     """Length of an observation."""
     groups, zones = len(layout.group_start) - 1, len(layout.zone_start) - 1
     return len(layout.shown) + 2 * groups + 3 * zones + 5 * len(layout.model)
@@ -193,7 +193,7 @@ def empty_step_arrays(n_episodes: int, layout: ObservationLayout, n_bus_phases: 
         voltages_pu=np.zeros((n_episodes, n_bus_phases)),
         power_w=np.zeros((n_episodes, n_sites, 3)),
         itl_s=np.zeros((n_episodes, len(site_of_model))),
-        observation=np.zeros((n_episodes, observation_length(layout)), np.float32),
+        observation=np.zeros((n_episodes, _observation_length(layout)), np.float32),
         reward=np.zeros(n_episodes),
         terms=np.zeros((n_episodes, len(TERMS))),
         statistics=np.zeros((n_episodes, len(STATISTICS))),

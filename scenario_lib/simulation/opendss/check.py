@@ -98,12 +98,12 @@ def check_feeder(experiment: Experiment) -> None:
     Raises:
         DataFileError: Naming the circuit file and everything that does not fit.
     """
-    faults = feeder_faults(experiment)
+    faults = _feeder_faults(experiment)
     if faults:
         raise DataFileError(f"{experiment.feeder.circuit}: {few(faults, '; ')}; correct the experiment or the circuit")
 
 
-def feeder_faults(experiment: Experiment) -> list[str]:
+def _feeder_faults(experiment: Experiment) -> list[str]:
     """Everything of the experiment that does not fit its circuit.
 
     Raises:
@@ -225,7 +225,7 @@ def check_own_feeder(path: Path, w_per_gpu: float, buses: Sequence[str] = ()) ->
     """
     experiment = load_experiment(path) if path.suffix == ".toml" else None
     standing = BaseCase(path) if experiment is None else base_case_of(experiment)
-    faults = () if experiment is None else tuple(feeder_faults(experiment))
+    faults = () if experiment is None else tuple(_feeder_faults(experiment))
     with started(standing):
         nodes = counted_nodes(standing.exclude_buses)
         found, not_modelled = survey(nodes, standing.limits), why_not_modelled()

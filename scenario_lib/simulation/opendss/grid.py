@@ -34,7 +34,7 @@ _VMINPU = 0.85
 
 
 @dataclass(frozen=True, slots=True)
-class Attachment:
+class _Attachment:
     """Single-phase elements at one bus and what they draw.
 
     Attributes:
@@ -180,13 +180,13 @@ def tan_phi(power_factor: float) -> float:
     return math.tan(math.acos(min(power_factor, _LARGEST_POWER_FACTOR)))
 
 
-def _attachments(scenario: Scenario, times_s: Floats) -> list[Attachment]:
+def _attachments(scenario: Scenario, times_s: Floats) -> list[_Attachment]:
     pv = [
-        Attachment(f"ScenarioPV_{i}", system, -system.kw_per_phase(times_s), tan_phi(system.power_factor))
+        _Attachment(f"ScenarioPV_{i}", system, -system.kw_per_phase(times_s), tan_phi(system.power_factor))
         for i, system in enumerate(scenario.pv_systems)
     ]
     loads = [
-        Attachment(f"ScenarioLoad_{i}", load, load.kw_per_phase(times_s), tan_phi(load.power_factor))
+        _Attachment(f"ScenarioLoad_{i}", load, load.kw_per_phase(times_s), tan_phi(load.power_factor))
         for i, load in enumerate(scenario.tvl)
     ]
     return pv + loads
@@ -209,7 +209,7 @@ def _exempt_from_load_multiplier(names: Iterable[str]) -> None:
             dss.Text.Command(f"Edit Load.{name} status=Fixed")
 
 
-def _add_elements(attachment: Attachment) -> list[str]:
+def _add_elements(attachment: _Attachment) -> list[str]:
     """One element per phase that the bus has; returns their names."""
     power = attachment.power
     dss.Circuit.SetActiveBus(power.bus)

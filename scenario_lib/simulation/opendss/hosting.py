@@ -132,7 +132,7 @@ def solve() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class CountedNodes:
+class _CountedNodes:
     """The bus-phases that count, such as "671.1", and where OpenDSS keeps their voltages, shape (N,)."""
 
     names: tuple[str, ...]
@@ -143,7 +143,7 @@ class CountedNodes:
         return np.asarray(dss.Circuit.AllBusMagPu())[self.places]
 
 
-def counted_nodes(exclude_buses: tuple[str, ...]) -> CountedNodes:
+def counted_nodes(exclude_buses: tuple[str, ...]) -> _CountedNodes:
     """All nodes of phases 1 to 3 with a voltage base, apart from those of excluded buses."""
     left_out = {bus.lower() for bus in exclude_buses}
     counted = [
@@ -151,7 +151,7 @@ def counted_nodes(exclude_buses: tuple[str, ...]) -> CountedNodes:
         for place, name in enumerate(dss.Circuit.AllNodeNames())
         if _bus_of(name) not in left_out and int(str(name).rpartition(".")[2]) in PHASES and base_kv(_bus_of(name))
     ]
-    return CountedNodes(tuple(name for _, name in counted), np.array([place for place, _ in counted], np.int64))
+    return _CountedNodes(tuple(name for _, name in counted), np.array([place for place, _ in counted], np.int64))
 
 
 def _bus_of(node: object) -> str:
@@ -227,7 +227,7 @@ _ANSI = VoltageLimits()
 _COUNTED_APART = ("vsource", "line", "load", "transformer", "regcontrol", "capacitor")
 
 
-def survey(nodes: CountedNodes, limits: VoltageLimits = _ANSI) -> Survey:
+def survey(nodes: _CountedNodes, limits: VoltageLimits = _ANSI) -> Survey:
     """Look at the circuit that OpenDSS holds, after a solution."""
     buses = [str(bus) for bus in dss.Circuit.AllBusNames()]
     classes = Counter(str(name).partition(".")[0].lower() for name in dss.Circuit.AllElementNames())
@@ -291,7 +291,7 @@ class Hosting:
     limited_by: str
 
 
-def hosting_capacities(standing: BaseCase, nodes: CountedNodes, buses: Sequence[str] = ()) -> Iterator[Hosting]:
+def hosting_capacities(standing: BaseCase, nodes: _CountedNodes, buses: Sequence[str] = ()) -> Iterator[Hosting]:
     """Capacity of every three-phase bus with a voltage base that is not excluded, in the circuit's order.
 
     The circuit that OpenDSS holds is left with three loads of 0 kW more.
@@ -319,7 +319,7 @@ def hosting_capacities(standing: BaseCase, nodes: CountedNodes, buses: Sequence[
 class _Trial:
     """Three loads that are tried at one bus after another."""
 
-    def __init__(self, nodes: CountedNodes, v_min_pu: float, kvar_per_kw: float) -> None:
+    def __init__(self, nodes: _CountedNodes, v_min_pu: float, kvar_per_kw: float) -> None:
         self._nodes = nodes
         self._v_min_pu = v_min_pu
         self._kvar_per_kw = kvar_per_kw
