@@ -1,9 +1,6 @@
-"""Many environments in lockstep on the compiled engine, as Gymnasium's vector environment.
+"""Many environments in lockstep on the compiled engine, as Gymnasium's vector environment."""
 
-Infos are stacked as Gymnasium does it: arrays by name, each with a mask `_name` of the environments that have it.
-"""
-
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,142 +31,12 @@ from scenario_lib.env.registration import plain_spec
 from scenario_lib.env.render import VectorHistory
 from scenario_lib.env.reward import voltage_statistics
 from scenario_lib.env.sampling import ResetPlan, ScenarioSamplers, named_record
+from scenario_lib.env.vector_infos import EnvMask, VectorInfos
 from scenario_lib.errors import EnvironmentUseError, ScenarioLibError
 from scenario_lib.execution.process import signals_held
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.simulation.compiled.batch import BatchSimulator
-from scenario_lib.simulation.compiled.step_tables import STATISTICS, TERMS
-
-Infos = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _EnvMask:
-    """Some of N environments; all and none of them, which is asked many times a step, is counted once."""
-
-    mask: Bools
-    everyone: bool
-    anyone: bool
-
-    @classmethod
-    def of(cls, mask: Bools) -> "_EnvMask":
-        """Those of a mask."""
-        return cls(mask, bool(mask.all()), bool(mask.any()))
-
-    def copies(self, count: int) -> Iterator[Bools]:
-        """So many copies of the mask, as rows of one fresh array."""
-        return iter(np.repeat(self.mask[None], count, axis=0))
-
-    def only(self, values: NDArray[Any]) -> NDArray[Any]:
-        """A fresh array of the values along the last axis, with 0 or None for all others."""
-        if self.everyone:
-            return values.copy()
-        nothing: Any = None if values.dtype == object else values.dtype.type(0)
-        return np.where(self.mask, values, nothing)
-
-    def columns(self, names: Sequence[str], table: NDArray[Any], masks: Iterator[Bools]) -> Infos:
-        """The columns of a table by name; none if there is nobody."""
-        if not self.anyone:
-            return {}
-        return _masked(zip(names, self.only(table.T), strict=True), masks)
-
-
-class _VectorInfos:
-    """Makes infos of N environments.
-
-    Args:
-        n: Number of environments.
-        labels: Observed models.
-    """
-
-    def __init__(self, n: int, labels: Sequence[str]) -> None:
-        self._n, self._labels = n, labels
-
-    def of_episodes(
-        self, envs: _EnvMask, scenarios: NDArray[Any], time_s: NDArray[np.float64], batch_size: NDArray[np.int64]
-    ) -> Infos:
-        """What every info has: the scenarios' seeds (None without a library), the second, the batch sizes."""
-        masks = envs.copies(3 + len(self._labels))
-        infos: Infos = {
-            "scenario": scenarios.copy() if scenarios.dtype == object else envs.only(scenarios),
-            "time_s": envs.only(time_s),
-            "batch_sizes": envs.columns(self._labels, batch_size, masks),
-        }
-        return _masked(infos.items(), masks)
-
-    def of_rewards(
-        self, envs: _EnvMask, known: _EnvMask, terms: NDArray[np.float64], statistics: NDArray[np.float64]
-    ) -> Infos:
-        """Reward terms and voltage statistics of those who stepped; known where the power flow converged."""
-        if not envs.anyone:
-            return {}
-        masks = known.copies(len(TERMS) + len(STATISTICS))
-        infos = {
-            "reward_components": known.columns(TERMS, terms, masks),
-            "voltage_stats": known.columns(STATISTICS, statistics, masks),
-        }
-        return _masked(infos.items(), envs.copies(2))
-
-    def of_begun(self, envs: _EnvMask, statistics: NDArray[np.float64]) -> Infos:
-        """As `of_rewards`, where an episode begins: nothing was paid yet."""
-        return self.of_rewards(envs, envs, np.zeros((self._n, len(TERMS))), statistics)
-
-    def of_failures(self, failures: Mapping[int, str]) -> Infos:
-        """What went wrong, by environment."""
-        messages, mask = np.full(self._n, None, object), np.zeros(self._n, bool)
-        for i, message in failures.items():
-            messages[i], mask[i] = message, True
-        return {"power_flow": messages, "_power_flow": mask}
-
-    def merged(self, infos: Infos, others: Infos, mask: Bools) -> Infos:
-        """The infos with those of `others` where the mask says so."""
-        out = _without_empty(infos)
-        for name, value in others.items():
-            out[name] = self._chosen(infos.get(name), value, mask)
-        return out
-
-    def with_final(self, infos: Infos, final_obs: NDArray[Any], begun: Infos, ended: Bools) -> Infos:
-        """Infos of a step in which some episodes ended and others began in their place.
-
-        Args:
-            infos: Of the step, which become `final_info` where an episode ended.
-            begun: Of the new episodes.
-        """
-        going_on, over = _EnvMask.of(~ended), _EnvMask.of(ended)
-        out = self.merged(_restricted(infos, going_on), begun, ended)
-        final = {"final_obs": final_obs, "final_info": _restricted(infos, over)}
-        return {**out, **_masked(final.items(), over.copies(2))}
-
-    def _chosen(self, held: Any, value: Any, mask: Bools) -> Any:
-        if held is None:
-            return value
-        if isinstance(value, dict):
-            return self.merged(held, value, mask)
-        return np.where(mask, value, held)
-
-
-def _masked(values: Iterable[tuple[str, Any]], masks: Iterator[Bools]) -> Infos:
-    """Each value beside its mask, by name."""
-    infos: Infos = {}
-    for (name, value), mask in zip(values, masks, strict=False):
-        infos[name], infos["_" + name] = value, mask
-    return infos
-
-
-def _restricted(infos: Infos, envs: _EnvMask) -> Infos:
-    """Infos of some environments only."""
-    return _without_empty(
-        {
-            name: _restricted(value, envs) if isinstance(value, dict) else envs.only(value)
-            for name, value in infos.items()
-        }
-    )
-
-
-def _without_empty(infos: Infos) -> Infos:
-    """Names that somebody has."""
-    return {name: value for name, value in infos.items() if infos[f"_{name.removeprefix('_')}"].any()}
-
+from scenario_lib.simulation.compiled.step_tables import STATISTICS
 
 VectorStep = tuple[Singles, NDArray[np.float64], Bools, Bools, dict[str, Any]]
 
@@ -248,9 +115,9 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
         self._most_steps = vector.max_episode_steps
         self._samplers = ScenarioSamplers(settings.scenario_library, settings.worker, settings.coverage, self.num_envs)
         self._history = VectorHistory(self.num_envs, labels)
-        self._infos = _VectorInfos(self.num_envs, labels)
+        self._infos = VectorInfos(self.num_envs, labels)
         self._begun: Bools = np.zeros(self.num_envs, bool)
-        self._over = _EnvMask.of(self._begun)
+        self._over = EnvMask.of(self._begun)
         self._spec: EnvSpec | None = None
         self._forget()
 
@@ -299,9 +166,9 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
         self._samplers.seed(seed, plan.mask)
         for i in np.flatnonzero(plan.mask):
             self._begin(int(i), named[i])
-        self._all_begun, self._over = True, _EnvMask.of(self._over.mask & ~plan.mask)
+        self._all_begun, self._over = True, EnvMask.of(self._over.mask & ~plan.mask)
         self._remember(plan.mask)
-        return self._observations(), self._begun_infos(_EnvMask.of(plan.mask))
+        return self._observations(), self._begun_infos(EnvMask.of(plan.mask))
 
     def step(self, actions: Any) -> VectorStep:
         """One step of every environment; those that ended before are reset instead, as the autoreset mode has it."""
@@ -323,8 +190,8 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
         rewards, failed = outcome.reward.copy(), playing & ~outcome.converged
         truncated = playing & (failed | (progress.step >= self._n_steps))
         self._remember(playing & ~failed)
-        infos = self._step_infos(_EnvMask(playing, not waiting.anyone, not waiting.everyone), _EnvMask.of(failed))
-        self._over = _EnvMask.of(truncated.copy())
+        infos = self._step_infos(EnvMask(playing, not waiting.anyone, not waiting.everyone), EnvMask.of(failed))
+        self._over = EnvMask.of(truncated.copy())
         if waiting.anyone:
             infos = self._reset_waiting(waiting, infos)
         if self._over.anyone and self._mode is AutoresetMode.SAME_STEP:
@@ -363,12 +230,12 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
     def _forget(self) -> None:
         n = self.num_envs
         self._interrupted = False
-        self._all_begun, self._begun, self._over = False, np.zeros(n, bool), _EnvMask.of(np.zeros(n, bool))
+        self._all_begun, self._begun, self._over = False, np.zeros(n, bool), EnvMask.of(np.zeros(n, bool))
         self._n_steps, self._start_s = np.zeros(n, np.int64), np.zeros(n, np.int64)
         played = self._settings.scenario_library is not None
         self._scenarios: NDArray[Any] = np.zeros(n, np.int64) if played else np.full(n, None, object)
 
-    def _require_begun(self) -> _EnvMask:
+    def _require_begun(self) -> EnvMask:
         """Environments that wait for a reset, which this step brings them."""
         if self._interrupted:
             raise EnvironmentUseError("a reset or step was interrupted, which ended all episodes; call reset first")
@@ -407,7 +274,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
     def _drawer(self, record: ScenarioRecord | None) -> DrawScenario:
         return scenario_drawer(self._settings.scenario_library, record)
 
-    def _reset_waiting(self, waiting: _EnvMask, infos: dict[str, Any]) -> dict[str, Any]:
+    def _reset_waiting(self, waiting: EnvMask, infos: dict[str, Any]) -> dict[str, Any]:
         """Begin the episodes of environments whose last one ended in the step before."""
         for i in np.flatnonzero(waiting.mask):
             self._begin(int(i))
@@ -416,7 +283,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
 
     def _reset_at_once(self, infos: dict[str, Any]) -> dict[str, Any]:
         """Keep what the ended episodes showed last, and begin new ones."""
-        ended, self._over = self._over, _EnvMask.of(np.zeros(self.num_envs, bool))
+        ended, self._over = self._over, EnvMask.of(np.zeros(self.num_envs, bool))
         final_obs = np.full(self.num_envs, None, object)
         for i in np.flatnonzero(ended.mask):
             final_obs[i] = self._running.outcome.observation[i].copy()
@@ -427,11 +294,11 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
     def _observations(self) -> Singles:
         return self._running.outcome.observation.copy()
 
-    def _episode_infos(self, envs: _EnvMask) -> dict[str, Any]:
+    def _episode_infos(self, envs: EnvMask) -> dict[str, Any]:
         """Scenario, second and batch sizes of some environments."""
         return self._infos.of_episodes(envs, self._scenarios, self._time_s(), self._running.outcome.batch_size)
 
-    def _begun_infos(self, envs: _EnvMask) -> dict[str, Any]:
+    def _begun_infos(self, envs: EnvMask) -> dict[str, Any]:
         """Infos of some environments whose episodes begin."""
         statistics = np.zeros((self.num_envs, len(STATISTICS)))
         for i in np.flatnonzero(envs.mask):
@@ -450,9 +317,9 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
             slots = np.flatnonzero(mask).tolist()
             self._history.add(slots, self._time_s(), outcome.voltages_pu, outcome.batch_size)
 
-    def _step_infos(self, playing: _EnvMask, failed: _EnvMask) -> dict[str, Any]:
+    def _step_infos(self, playing: EnvMask, failed: EnvMask) -> dict[str, Any]:
         infos, outcome = self._episode_infos(playing), self._running.outcome
-        known = playing if not failed.anyone else _EnvMask.of(playing.mask & ~failed.mask)
+        known = playing if not failed.anyone else EnvMask.of(playing.mask & ~failed.mask)
         infos.update(self._infos.of_rewards(playing, known, outcome.terms, outcome.statistics))
         if failed.anyone:
             failures = {int(i): self._running.failure(int(i)) for i in np.flatnonzero(failed.mask)}
