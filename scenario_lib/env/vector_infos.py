@@ -1,6 +1,6 @@
 """Infos of many environments as Gymnasium stacks them: arrays by name, each with a mask `_name` of who has it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 

@@ -15,7 +15,7 @@ from scenario_lib.metrics.voltage import VoltageMeasures, measure_voltages, pena
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import Assets
-from scenario_lib.simulation.opendss.datacenters import Policy, as_policy
+from scenario_lib.simulation.opendss.datacenters import Policy
 from scenario_lib.simulation.rollout import Rollout, checked_arguments, run_reference
 
 COMPILED, REFERENCE = "compiled", "reference"
@@ -194,5 +194,5 @@ class _CompiledScenarioRunner:
         from scenario_lib.simulation.compiled.controlled import run_policy
         from scenario_lib.simulation.compiled.rollout import measure_rollout
 
-        rollout = run_policy(self._compiled, as_policy(policy), self._tolerance)
+        rollout = run_policy(self._compiled, policy, self._tolerance)
         return Simulated(rollout, *measure_rollout(rollout.voltages_pu, *self._band))

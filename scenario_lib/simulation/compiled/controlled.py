@@ -9,23 +9,23 @@ from scenario_lib.simulation.compiled.episode import window_of
 from scenario_lib.simulation.compiled.power_flow import OPENDSS, Tolerance
 from scenario_lib.simulation.compiled.rollout import CompiledScenario, run_compiled
 from scenario_lib.simulation.controller import ControlledScenario, ControllerPolicy
-from scenario_lib.simulation.opendss.datacenters import ControlPolicy
+from scenario_lib.simulation.opendss.datacenters import Policy, as_policy
 from scenario_lib.simulation.rollout import Rollout
 
 
-def run_policy(
-    compiled: CompiledScenario, policy: str | ControlPolicy | ControllerPolicy, tolerance: Tolerance = OPENDSS
-) -> Rollout:
-    """Run a compiled scenario under a policy by name, or under a controller.
+def run_policy(compiled: CompiledScenario, policy: Policy = "none", tolerance: Tolerance = OPENDSS) -> Rollout:
+    """Run a compiled scenario under a policy: one by name, or a controller.
 
     Raises:
-        InvalidSettingError: A policy that makes openg2g's controllers, which only the reference engine calls.
+        UnknownNameError: No policy of that name.
+        InvalidSettingError: No policy, or one that makes openg2g's controllers, which only the reference engine calls.
         PowerFlowError, ControllerError: As from `run_controller`.
     """
-    if isinstance(policy, str):
-        return run_compiled(compiled, policy, tolerance)
-    if isinstance(policy, ControllerPolicy):
-        return run_controller(compiled, policy, tolerance)
+    known = as_policy(policy)
+    if isinstance(known, str):
+        return run_compiled(compiled, known, tolerance)
+    if isinstance(known, ControllerPolicy):
+        return run_controller(compiled, known, tolerance)
     raise refused("policy", policy, "a name or a controller; openg2g's own run on the reference engine")
 
 

@@ -19,6 +19,7 @@ from scenario_lib.scenario.randomize import base_scenario, randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.compiled.circuit import AGREEMENT_PU, start_state
+from scenario_lib.simulation.compiled.controlled import run_policy
 from scenario_lib.simulation.compiled.power_flow import ACCURATE, OPENDSS, Tolerance, solve_second
 from scenario_lib.simulation.compiled.rollout import compile_scenario, run_compiled
 from scenario_lib.simulation.opendss.datacenters import POLICIES
@@ -33,7 +34,7 @@ def both(experiment: Experiment, settings: RandomizationSettings, seed: int, pol
     scenario = randomize_scenario(seed, experiment=experiment, settings=settings)
     assets = load_assets(experiment)
     theirs = run_reference(scenario, experiment, assets, policy, SECONDS)
-    return theirs, run_compiled(compile_scenario(scenario, experiment, assets, SECONDS), policy)
+    return theirs, run_policy(compile_scenario(scenario, experiment, assets, SECONDS), policy)
 
 
 def assert_agree(theirs: Rollout, ours: Rollout) -> None:
@@ -134,7 +135,7 @@ def test_an_overloaded_feeder_fails_at_the_same_second(
     with pytest.raises(PowerFlowError) as theirs:
         run_reference(scenario, experiment, assets, policy, SECONDS)
     with pytest.raises(PowerFlowError) as ours:
-        run_compiled(compile_scenario(scenario, experiment, assets, SECONDS), policy)
+        run_policy(compile_scenario(scenario, experiment, assets, SECONDS), policy)
     assert (ours.value.step, ours.value.during) == (theirs.value.step, theirs.value.during)
     assert ours.value.step > 0
 

@@ -19,6 +19,7 @@ from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.compiled import jit as compile_once
+from scenario_lib.simulation.compiled.controlled import run_policy
 from scenario_lib.simulation.compiled.jit import prune_beside
 from scenario_lib.simulation.compiled.rollout import (
     CompiledScenario,
@@ -38,21 +39,21 @@ def compiled(experiment: Experiment, seed: int = 7, n_seconds: int = 60) -> Comp
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_same_bytes_again_and_after_other_scenarios(policy: str) -> None:
     experiment = load_experiment("ieee34")
-    first = run_compiled(compiled(experiment), policy)
+    first = run_policy(compiled(experiment), policy)
     for other in ("ieee13", "ieee123"):
         run_compiled(compiled(load_experiment(other), 1007), "ofo")
     one = compiled(experiment)
     for _ in range(2):
-        again = run_compiled(one, policy)
+        again = run_policy(one, policy)
         for name in ("voltages_pu", "power_w", "batch_sizes", "active_replicas", "itl_s"):
             assert getattr(again, name).tobytes() == getattr(first, name).tobytes()
 
 
 def test_policies_by_name() -> None:
     one = compiled(load_experiment("ieee13"))
-    assert [run_compiled(one, policy).policy for policy in POLICIES] == list(POLICIES)
+    assert [run_policy(one, policy).policy for policy in POLICIES] == list(POLICIES)
     with pytest.raises(UnknownNameError, match="expected one of none, ofo, rule-based"):
-        run_compiled(one, "best")
+        run_policy(one, "best")
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ def simulation(system: str, policy: str, specs_dir: Path) -> Simulation:
 
 
 def test_names() -> None:
-    assert POLICIES == ("none", "ofo", "rule-based", "rule-based-zonal")
+    controllers = ("always-smallest", "always-largest", "deadband")
+    assert ("none", "ofo", "rule-based", "rule-based-zonal", *controllers) == POLICIES
 
 
 @pytest.mark.parametrize("system", ["ieee13", "ieee34", "ieee123"])
