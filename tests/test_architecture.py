@@ -97,7 +97,7 @@ OUR_OWN_WORDS = {
 """Words that say nothing to a reader from the field; `docs/glossary.md` has those that do."""
 
 FULLEST_FOLDERS = {"scenario_lib/library": 18}
-LONGEST_FILES = {"scenario_lib/simulation/compiled/batch.py": 460}
+LONGEST_FILES: dict[str, int] = {}
 """What is beyond the measures below, and may only shrink."""
 
 SIGNATURES_OF_THE_CONTRACT = {

@@ -15,7 +15,8 @@ from scenario_lib.metrics.voltage import VoltageMeasures, measure_voltages, pena
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import Assets
-from scenario_lib.simulation.opendss.datacenters import Policy
+from scenario_lib.simulation.controller import ControllerPolicy
+from scenario_lib.simulation.opendss.datacenters import Policy, as_policy
 from scenario_lib.simulation.rollout import Rollout, checked_arguments, run_reference
 
 COMPILED, REFERENCE = "compiled", "reference"
@@ -138,11 +139,36 @@ def run_rollout(
     if chosen.name == REFERENCE:
         return run_reference(scenario, experiment, assets, policy, n_steps)
     known, whole = checked_arguments(scenario, experiment, assets, policy, n_steps)
-    from scenario_lib.simulation.compiled.controlled import run_policy
     from scenario_lib.simulation.compiled.rollout import compile_scenario
 
     compiled = compile_scenario(scenario, whole, assets, n_steps)
     return run_policy(compiled, known, _tolerance(chosen.tolerance))
+
+
+def run_policy(compiled: Any, policy: Policy = "none", tolerance: Any = None) -> Rollout:
+    """Run a compiled scenario under a policy: one by name, or a controller.
+
+    Args:
+        compiled: A `CompiledScenario`.
+        policy: What to run.
+        tolerance: Where the power flow stops; None as OpenDSS does.
+
+    Raises:
+        UnknownNameError: No policy of that name.
+        InvalidSettingError: No policy, or one that makes openg2g's controllers, which only the reference engine calls.
+        PowerFlowError: The power flow does not converge; the error has the second.
+        ControllerError: The controller raised an error, or returned something else than feasible batch sizes.
+    """
+    from scenario_lib.simulation.compiled.controlled import run_controller
+    from scenario_lib.simulation.compiled.rollout import run_compiled
+
+    known = as_policy(policy)
+    stop = _tolerance("opendss") if tolerance is None else tolerance
+    if isinstance(known, str):
+        return run_compiled(compiled, known, stop)
+    if isinstance(known, ControllerPolicy):
+        return run_controller(compiled, known, stop)
+    raise refused("policy", policy, "a name or a controller; openg2g's own run on the reference engine")
 
 
 def prepare(experiment: Experiment, assets: Assets, engine: Engine) -> str | None:
@@ -191,7 +217,6 @@ class _CompiledScenarioRunner:
         self._band = astuple(experiment.limits)
 
     def run(self, policy: Policy) -> Simulated:
-        from scenario_lib.simulation.compiled.controlled import run_policy
         from scenario_lib.simulation.compiled.rollout import measure_rollout
 
         rollout = run_policy(self._compiled, policy, self._tolerance)

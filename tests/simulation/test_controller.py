@@ -10,10 +10,9 @@ from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.simulation.assets import Assets, load_assets
 from scenario_lib.simulation.compiled.circuit import AGREEMENT_PU
-from scenario_lib.simulation.compiled.controlled import run_policy
 from scenario_lib.simulation.compiled.rollout import compile_scenario
 from scenario_lib.simulation.controller import CONTROLLERS, Deadband, Now, as_controller, load_controller
-from scenario_lib.simulation.engines import Engine, simulator
+from scenario_lib.simulation.engines import Engine, run_policy, simulator
 from scenario_lib.simulation.rollout import Rollout, run_reference
 
 SECONDS = 40

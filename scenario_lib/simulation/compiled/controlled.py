@@ -2,31 +2,13 @@
 
 import numpy as np
 
-from scenario_lib._values import refused
 from scenario_lib.errors import PowerFlowError
 from scenario_lib.simulation.compiled.batch import BatchSimulator
 from scenario_lib.simulation.compiled.episode import window_of
 from scenario_lib.simulation.compiled.power_flow import OPENDSS, Tolerance
-from scenario_lib.simulation.compiled.rollout import CompiledScenario, run_compiled
+from scenario_lib.simulation.compiled.rollout import CompiledScenario
 from scenario_lib.simulation.controller import ControlledScenario, ControllerPolicy
-from scenario_lib.simulation.opendss.datacenters import Policy, as_policy
 from scenario_lib.simulation.rollout import Rollout
-
-
-def run_policy(compiled: CompiledScenario, policy: Policy = "none", tolerance: Tolerance = OPENDSS) -> Rollout:
-    """Run a compiled scenario under a policy: one by name, or a controller.
-
-    Raises:
-        UnknownNameError: No policy of that name.
-        InvalidSettingError: No policy, or one that makes openg2g's controllers, which only the reference engine calls.
-        PowerFlowError, ControllerError: As from `run_controller`.
-    """
-    known = as_policy(policy)
-    if isinstance(known, str):
-        return run_compiled(compiled, known, tolerance)
-    if isinstance(known, ControllerPolicy):
-        return run_controller(compiled, known, tolerance)
-    raise refused("policy", policy, "a name or a controller; openg2g's own run on the reference engine")
 
 
 def run_controller(compiled: CompiledScenario, policy: ControllerPolicy, tolerance: Tolerance = OPENDSS) -> Rollout:
@@ -39,13 +21,17 @@ def run_controller(compiled: CompiledScenario, policy: ControllerPolicy, toleran
     tables, bus_phases = compiled.tables, compiled.circuit.bus_phases
     n_seconds, n_models = tables.active_replicas.shape
     controlled = ControlledScenario.of(compiled.scenario, compiled.experiment, bus_phases, n_seconds)
-    column = {name: m for m, name in enumerate(controlled.models)}
+    columns = {name: m for m, name in enumerate(controlled.models)}
+    levels = [
+        {int(size): level for level, size in enumerate(row[:n])}
+        for row, n in zip(tables.batch_sizes, tables.n_levels, strict=True)
+    ]
     simulator = BatchSimulator.of([window_of(compiled, tolerance=tolerance)], tolerance=tolerance)
     sizes = tables.batch_sizes[np.arange(n_models), tables.initial_levels].copy()
     rollout = _empty(compiled, policy.name)
     policy.reset(compiled.scenario)
     for second in range(n_seconds):
-        observed = simulator.step(sizes[None])
+        observed = simulator.advance()
         if not observed.converged[0]:
             raise PowerFlowError(second, "step")
         rollout.voltages_pu[second] = observed.voltages_pu[0]
@@ -55,7 +41,8 @@ def run_controller(compiled: CompiledScenario, policy: ControllerPolicy, toleran
         measured = rollout.itl_s[second], tables.active_replicas[second], rollout.power_w[second]
         now = controlled.now(second, rollout.voltages_pu[second], sizes.tolist(), measured)
         for name, size in policy.decide(now).items():
-            sizes[column[name]] = size
+            column = columns[name]
+            sizes[column], simulator.progress.levels[0, column] = size, levels[column][size]
     return rollout
 
 

@@ -19,9 +19,9 @@ from scenario_lib.scenario.randomize import base_scenario, randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.compiled.circuit import AGREEMENT_PU, start_state
-from scenario_lib.simulation.compiled.controlled import run_policy
 from scenario_lib.simulation.compiled.power_flow import ACCURATE, OPENDSS, Tolerance, solve_second
 from scenario_lib.simulation.compiled.rollout import compile_scenario, run_compiled
+from scenario_lib.simulation.engines import run_policy
 from scenario_lib.simulation.opendss.datacenters import POLICIES
 from scenario_lib.simulation.opendss.grid import ScenarioGrid
 from scenario_lib.simulation.rollout import Rollout, run_reference

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from scenario_lib.errors import InvalidSettingError
+from scenario_lib.execution.thread_team import ThreadTeam
 from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.simulation.assets import load_assets
-from scenario_lib.simulation.compiled.batch import BatchSimulator, ThreadTeam, shares_of
+from scenario_lib.simulation.compiled.batch import BatchSimulator, shares_of
 from scenario_lib.simulation.compiled.episode import baseline_checkpoint, window_of
 from scenario_lib.simulation.compiled.rollout import CompiledScenario, compile_scenario, run_compiled
 

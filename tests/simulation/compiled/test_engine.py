@@ -19,7 +19,6 @@ from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.compiled import jit as compile_once
-from scenario_lib.simulation.compiled.controlled import run_policy
 from scenario_lib.simulation.compiled.jit import prune_beside
 from scenario_lib.simulation.compiled.rollout import (
     CompiledScenario,
@@ -28,6 +27,7 @@ from scenario_lib.simulation.compiled.rollout import (
     run_compiled,
     warm_up,
 )
+from scenario_lib.simulation.engines import run_policy
 from scenario_lib.simulation.opendss.datacenters import POLICIES
 
 
