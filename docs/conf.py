@@ -23,6 +23,8 @@ napoleon_google_docstring = True
 napoleon_use_ivar = True
 # Links to other projects would need their inventories from the network.
 nitpicky = False
+# Several classes have a field of one name, such as `candidates`; Sphinx looks for the one whose type is told.
+suppress_warnings = ["ref.python"]
 # Their absence must not change the reference.
 autodoc_mock_imports = ["stable_baselines3", "torch"]
 

@@ -79,10 +79,11 @@ def test_feeder_check_of_one_bus(run, village_file: Path) -> None:
     facts = json.loads(run("feeder", "check", village_file, "--json", "--bus", "Quay", "--gpu-watts", "1000").output)
     assert [(host["bus"], host["kw_per_phase"], host["gpus"]) for host in facts["hosting"]] == [("quay", 129, 387)]
     assert facts["sites"][0]["hosting_kw_per_phase"] is None
-    for bus in ("lane", "source", "nowhere"):
+    hosts = "expected one of square, mill, harbour, quay, school"
+    for bus, hint in (("lane", hosts), ("source", "did you mean 'square'?"), ("nowhere", hosts)):
         seen = run("feeder", "check", village_file, "--bus", bus)
         assert (seen.exit_code, seen.output) == (1, "")
-        assert f"{bus} cannot host a datacenter; expected one of square, mill, harbour, quay, school" in seen.errors
+        assert f"{bus} cannot host a datacenter; {hint}" in seen.errors
 
 
 def test_feeder_check_with_faults_prints_them_and_exits_1(run, edited_village: Callable[[str, str], Path]) -> None:

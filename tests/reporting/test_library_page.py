@@ -78,7 +78,7 @@ def test_a_library_that_accepted_nothing_says_why(tmp_path: Path) -> None:
     recipe = Recipe(load_experiment("ieee13"), RandomizationSettings())
     screening = {"min_recovery_frac": 0.7, "max_recovery_frac": 1.0, "min_baseline_integral": 0.2}
     rows = [sample_row(seed, accepted=False, recipe=recipe.id) for seed in (7, 1007)]
-    write_library(tmp_path, NewLibrary((recipe,), (), rows, screening, {}, reproducible=True), [])
+    write_library(tmp_path, NewLibrary((recipe,), (), (), rows, screening, {}, reproducible=True), [])
     text = read_page(library_page(tmp_path).to_html()).text
     assert "0 of 2 candidates accepted" in text
     assert "no violation 2 100% the baseline stays within its limits" in text

@@ -276,8 +276,13 @@ def test_a_feeder_of_the_users_own_has_to_be_given(village, village_file: Path, 
 def test_a_library_cannot_name_a_file_as_its_feeder(library: Path) -> None:
     def edit(metadata: dict) -> None:
         for tables in metadata["recipes"].values():
-            tables["experiment"]["feeder"]["name"] = "/tmp/elsewhere/experiment.toml"
+            tables["experiment"]["feeder"]["name"] = name
 
+    name = "/tmp/elsewhere/experiment.toml"
+    edit_metadata(library, edit)
+    with pytest.raises(LibraryError, match="feeder name is '/tmp/elsewhere/experiment.toml'; expected a name"):
+        ScenarioLibrary(library)
+    name = "elsewhere/experiment.toml"
     edit_metadata(library, edit)
     assert messages(library, records=1)[0] is Grade.DIFFERS
     (recipe,) = ScenarioLibrary(library).recipes.values()

@@ -12,7 +12,7 @@ from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.screening.criteria import as_screened
 from scenario_lib.simulation.assets import load_assets
-from scenario_lib.simulation.opendss.datacenters import POLICIES, build_controllers
+from scenario_lib.simulation.opendss.datacenters import POLICIES, as_policy
 from scenario_lib.simulation.rollout import Simulation, build_simulation
 
 
@@ -72,12 +72,8 @@ def test_the_rule_looks_at_the_whole_feeder_or_at_its_zone(policy: str, zonal: b
 
 
 @pytest.mark.parametrize("policy", ["", "OFO", "rule_based", "baseline"])
-def test_unknown_policies_are_refused(policy: str, specs_dir: Path) -> None:
-    built = simulation("ieee13", "none", specs_dir)
-    experiment = load_experiment("ieee13")
+def test_unknown_policies_are_refused(policy: str) -> None:
     with pytest.raises(
         UnknownNameError, match=f"policy '{policy}' is not known; expected one of none, ofo, rule-based"
     ):
-        build_controllers(
-            policy, experiment.sites, built.datacenters, built.grid, experiment, load_assets(experiment, specs_dir)
-        )
+        as_policy(policy)
