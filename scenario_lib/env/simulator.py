@@ -33,7 +33,7 @@ from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import Assets
 from scenario_lib.simulation.compiled.step_tables import NEVER_CHANGED
-from scenario_lib.simulation.engines import COMPILED, Engine, as_engine
+from scenario_lib.simulation.engines import COMPILED, Engine, as_engine, power_flow_tolerance
 from scenario_lib.simulation.rollout import build_simulation, require_fits
 
 
@@ -96,9 +96,8 @@ def make_sim_fn(
     if chosen.name == COMPILED:
         # Imported here, because loading the kernels takes a while that the reference engine need not pay.
         from scenario_lib.env.compiled_backend import EpisodeSource
-        from scenario_lib.simulation.compiled.power_flow import ACCURATE, OPENDSS
 
-        tolerance = OPENDSS if chosen.tolerance == "opendss" else ACCURATE
+        tolerance = power_flow_tolerance(chosen.tolerance)
         return EpisodeSource(experiment, assets, total_duration_s, tolerance)
 
     def make_sim(scenario_override: Scenario | None = None) -> SimParts:

@@ -142,7 +142,7 @@ def run_rollout(
     from scenario_lib.simulation.compiled.rollout import compile_scenario
 
     compiled = compile_scenario(scenario, whole, assets, n_steps)
-    return run_policy(compiled, known, _tolerance(chosen.tolerance))
+    return run_policy(compiled, known, power_flow_tolerance(chosen.tolerance))
 
 
 def run_policy(compiled: Any, policy: Policy = "none", tolerance: Any = None) -> Rollout:
@@ -163,7 +163,7 @@ def run_policy(compiled: Any, policy: Policy = "none", tolerance: Any = None) ->
     from scenario_lib.simulation.compiled.rollout import run_compiled
 
     known = as_policy(policy)
-    stop = _tolerance("opendss") if tolerance is None else tolerance
+    stop = power_flow_tolerance("opendss") if tolerance is None else tolerance
     if isinstance(known, str):
         return run_compiled(compiled, known, stop)
     if isinstance(known, ControllerPolicy):
@@ -190,7 +190,8 @@ def prepare(experiment: Experiment, assets: Assets, engine: Engine) -> str | Non
     return None
 
 
-def _tolerance(name: str) -> Any:
+def power_flow_tolerance(name: str) -> Any:
+    """Where the compiled engine's power flow stops, by the name that an `Engine` gives it."""
     from scenario_lib.simulation.compiled.power_flow import ACCURATE, OPENDSS
 
     return OPENDSS if name == "opendss" else ACCURATE
@@ -213,7 +214,7 @@ class _CompiledScenarioRunner:
         from scenario_lib.simulation.compiled.rollout import compile_scenario
 
         self._compiled = compile_scenario(scenario, experiment, assets)
-        self._tolerance = _tolerance(tolerance)
+        self._tolerance = power_flow_tolerance(tolerance)
         self._band = astuple(experiment.limits)
 
     def run(self, policy: Policy) -> Simulated:

@@ -6,7 +6,7 @@ from scenario_lib.errors import PowerFlowError
 from scenario_lib.simulation.compiled.batch import BatchSimulator
 from scenario_lib.simulation.compiled.episode import window_of
 from scenario_lib.simulation.compiled.power_flow import OPENDSS, Tolerance
-from scenario_lib.simulation.compiled.rollout import CompiledScenario
+from scenario_lib.simulation.compiled.rollout import CompiledScenario, empty_record, rollout_of
 from scenario_lib.simulation.controller import ControlledScenario, ControllerPolicy
 from scenario_lib.simulation.rollout import Rollout
 
@@ -28,36 +28,19 @@ def run_controller(compiled: CompiledScenario, policy: ControllerPolicy, toleran
     ]
     simulator = BatchSimulator.of([window_of(compiled, tolerance=tolerance)], tolerance=tolerance)
     sizes = tables.batch_sizes[np.arange(n_models), tables.initial_levels].copy()
-    rollout = _empty(compiled, policy.name)
+    record = empty_record(compiled, n_seconds)
     policy.reset(compiled.scenario)
     for second in range(n_seconds):
         observed = simulator.advance()
         if not observed.converged[0]:
             raise PowerFlowError(second, "step")
-        rollout.voltages_pu[second] = observed.voltages_pu[0]
-        rollout.power_w[second] = observed.power_w[0]
-        rollout.itl_s[second] = observed.itl_s[0]
-        rollout.batch_sizes[second] = sizes
-        measured = rollout.itl_s[second], tables.active_replicas[second], rollout.power_w[second]
-        now = controlled.now(second, rollout.voltages_pu[second], sizes.tolist(), measured)
+        record.voltages_pu[second] = observed.voltages_pu[0]
+        record.power_w[second] = observed.power_w[0]
+        record.itl_s[second] = observed.itl_s[0]
+        record.levels[second] = simulator.progress.levels[0]
+        measured = record.itl_s[second], tables.active_replicas[second], record.power_w[second]
+        now = controlled.now(second, record.voltages_pu[second], sizes.tolist(), measured)
         for name, size in policy.decide(now).items():
             column = columns[name]
             sizes[column], simulator.progress.levels[0, column] = size, levels[column][size]
-    return rollout
-
-
-def _empty(compiled: CompiledScenario, policy: str) -> Rollout:
-    """A rollout whose arrays are still to be filled."""
-    tables, bus_phases = compiled.tables, compiled.circuit.bus_phases
-    n_seconds, n_models = tables.active_replicas.shape
-    return Rollout(
-        policy=policy,
-        bus_phases=bus_phases,
-        site_names=tables.site_names,
-        model_labels=tables.model_labels,
-        voltages_pu=np.empty((n_seconds, len(bus_phases))),
-        power_w=np.empty((n_seconds, len(tables.site_names), 3)),
-        batch_sizes=np.empty((n_seconds, n_models), np.int64),
-        active_replicas=tables.active_replicas.copy(),
-        itl_s=np.empty((n_seconds, n_models)),
-    )
+    return rollout_of(compiled, policy.name, record)

@@ -362,7 +362,7 @@ def run_compiled(compiled: CompiledScenario, policy: str = "none", tolerance: To
         second, outcome = _RUNNERS[policy](compiled, tolerance, record)
     if outcome != CONVERGED:
         raise PowerFlowError(second, "step" if outcome == FAILED_IN_STEP else "sensitivity estimate")
-    return _rollout(compiled, policy, record)
+    return rollout_of(compiled, policy, record)
 
 
 def _run_uncontrolled(compiled: CompiledScenario, tolerance: Tolerance, record: RolloutArrays) -> tuple[int, int]:
@@ -415,7 +415,8 @@ def empty_record(compiled: CompiledScenario, n_seconds: int) -> RolloutArrays:
     )
 
 
-def _rollout(compiled: CompiledScenario, policy: str, record: RolloutArrays) -> Rollout:
+def rollout_of(compiled: CompiledScenario, policy: str, record: RolloutArrays) -> Rollout:
+    """What a loop recorded, as a rollout."""
     tables = compiled.tables
     return Rollout(
         policy=policy,
