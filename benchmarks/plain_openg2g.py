@@ -11,8 +11,8 @@ from openg2g.metrics.voltage import compute_allbus_voltage_stats
 from scenario_lib.feeders.experiment import DURATION_S, Experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.simulation.assets import Assets
-from scenario_lib.simulation.opendss.datacenters import ScenarioDatacenter
 from scenario_lib.simulation.opendss.grid import ScenarioGrid
+from scenario_lib.simulation.opendss.openg2g_internals import ScenarioDatacenter
 from scenario_lib.simulation.rollout import build_simulation
 
 

@@ -187,3 +187,50 @@ def test_the_newcomers_tour_leads_to_what_it_names() -> None:
     assert 10 < len({path for path, _ in stops}) <= 18
     for path, name in stops:
         assert name in {node.name for node in TREES[path].body if isinstance(node, ast.ClassDef | Function)}, path
+
+
+INTERNALS = "scenario_lib/simulation/opendss/openg2g_internals.py"
+
+
+def names_private_to_openg2g() -> set[str]:
+    """Attributes with one leading underscore that openg2g's classes set or define."""
+    import openg2g
+
+    found = set()
+    for path in Path(openg2g.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found |= {part.name for part in node.body if isinstance(part, Function)}
+            elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self":
+                found.add(node.attr)
+    return {name for name in found if re.match("_[^_]", name)}
+
+
+def private_reads(tree: ast.AST) -> Iterator[str]:
+    """Private attributes that a file takes of something other than its own objects."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) not in ("self", "cls"):
+            yield node.attr
+
+
+def test_the_insides_of_openg2g_are_touched_in_one_file() -> None:
+    private = names_private_to_openg2g()
+    assert {"_dc_attachments", "_cache_regcontrol_map", "_pool", "_case_dir"} <= private
+    assert private & set(private_reads(TREES[INTERNALS]))
+    found = {
+        f"{path}: {name}"
+        for path, tree in TREES.items()
+        if path != INTERNALS and "openg2g" in ast.unparse(tree)
+        for name in private & set(private_reads(tree))
+    }
+    assert not found
+    subclasses = [
+        f"{path}: {node.name}({base})"
+        for path, tree in TREES.items()
+        if path != INTERNALS
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for base in map(ast.unparse, node.bases)
+        if base in ("OpenDSSGrid", "OfflineDatacenter", "ServerPool", "BusVoltages")
+    ]
+    assert not subclasses

@@ -30,7 +30,6 @@ from scenario_lib.simulation.opendss.datacenters import (
     Controller,
     ControlPolicy,
     Policy,
-    ScenarioDatacenter,
     as_policy,
     build_controllers,
     build_datacenters,
@@ -39,6 +38,7 @@ from scenario_lib.simulation.opendss.datacenters import (
 )
 from scenario_lib.simulation.opendss.engine import opendss_held
 from scenario_lib.simulation.opendss.grid import ScenarioGrid
+from scenario_lib.simulation.opendss.openg2g_internals import ScenarioDatacenter
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -178,7 +178,7 @@ def _run(simulation: Simulation, policy: str | ControlPolicy | ControllerPolicy,
 
 def _record(ticks: Iterable[object], simulation: Simulation, policy: str, n_steps: int) -> Rollout:
     grid, datacenters = simulation.grid, simulation.datacenters
-    labels = tuple((name, spec.model_label) for name, dc in datacenters.items() for spec in dc._models)
+    labels = tuple((name, spec.model_label) for name, dc in datacenters.items() for spec in dc.model_specs)
     bus_phases: tuple[tuple[str, int], ...] = ()
     voltages = np.empty((n_steps, 0))
     power = np.empty((n_steps, len(datacenters), 3))

@@ -228,9 +228,7 @@ def read_network(scenario: Scenario, experiment: Experiment) -> Circuit:
 
 def _read(grid: ScenarioGrid) -> Circuit:
     grid.start()
-    groups: list[tuple[str, ...]] = []
-    groups += [(str(name),) for attached in grid._dc_attachments.values() for name in attached.load_names]
-    groups += [tuple(names) for names in grid._element_names]
+    groups = grid.load_groups
     bus_phases = tuple((str(bus), int(phase)) for bus, phase in grid.v_index)
     return _read_active(bus_phases, groups)
 

@@ -33,11 +33,8 @@ from scenario_lib.simulation.compiled.servers import (
     draw,
     fill_model_power,
 )
-from scenario_lib.simulation.opendss.datacenters import ScenarioDatacenter, build_datacenters
-
-# Offsets of openg2g's `OfflineDatacenter` between a site's seed and those of its two streams.
-_NOISE_SEED_OFFSET = 12345
-_LATENCY_SEED_OFFSET = 54321
+from scenario_lib.simulation.opendss.datacenters import build_datacenters
+from scenario_lib.simulation.opendss.openg2g_internals import ScenarioDatacenter
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +82,13 @@ def _allocate_servers(
     Raises:
         RuntimeError: The pool has too few servers, as openg2g would find at that second.
     """
-    pool = datacenter._pool
-    gpus = np.array([spec.gpus_per_replica for spec in datacenter._models], np.int64)
+    pool = datacenter.server_pool
+    gpus = np.array([spec.gpus_per_replica for spec in datacenter.model_specs], np.int64)
     demand = np.stack([_replica_count(model, times_s) for model in models], axis=1) * gpus
     changed = np.concatenate([[True], np.any(demand[1:] != demand[:-1], axis=1)])
     demand_of_second = np.cumsum(changed) - 1
     wanted = -(-demand[changed] // pool.gpus_per_server)
-    labels = [spec.model_label for spec in datacenter._models]
+    labels = [spec.model_label for spec in datacenter.model_specs]
     claim_order = np.array(sorted(range(len(labels)), key=lambda m: labels[m]), np.int64)
     servers, phase_count = _allocate_distinct(pool, labels, wanted, claim_order)
     first = np.zeros_like(wanted)
@@ -139,9 +136,9 @@ def _draw_server_noise(datacenter: ScenarioDatacenter, out: Floats, first: int) 
 
     One column per server, one row per second.
     """
-    pool = datacenter._pool
+    pool = datacenter.server_pool
     if pool.noise_fraction > 0:
-        noise = stream(datacenter._seed + _NOISE_SEED_OFFSET)
+        noise = stream(datacenter.noise_seed)
         fill_normal(noise, pool.noise_fraction, out, first, first + pool.num_servers)
     else:
         out[:, first : first + pool.num_servers] = 0.0
@@ -152,19 +149,8 @@ def latency_draws(datacenter: ScenarioDatacenter, active_replicas: Ints) -> Late
     needed = np.where(active_replicas > EXACT_UP_TO, 1, active_replicas)
     start = np.zeros_like(active_replicas)
     normal, uniform = np.zeros(int(needed.sum())), np.zeros(int(needed.sum()))
-    draw(stream(datacenter._seed + _LATENCY_SEED_OFFSET), active_replicas, start, normal, uniform)
+    draw(stream(datacenter.latency_seed), active_replicas, start, normal, uniform)
     return LatencyDraws(start, normal, uniform)
-
-
-def _training_power_w(datacenter: ScenarioDatacenter, times_s: Floats) -> Floats:
-    """Power of each training run over all phases together (W), shape (runs, T)."""
-    runs = list(datacenter._workload.training)
-    powers = np.zeros((len(runs), len(times_s)))
-    for power, (run, start_s, end_s) in zip(powers, runs, strict=True):
-        local = np.mod(times_s - start_s, run._period)
-        inside = (times_s >= start_s) & (times_s <= end_s)
-        power[inside] = np.interp(local, run._trace_time, run._rescaled_power)[inside] * run.n_gpus
-    return powers
 
 
 _Table = TypeVar("_Table", Floats, Ints)
@@ -252,8 +238,8 @@ def build_tables(scenario: Scenario, experiment: Experiment, assets: Assets, n_s
         latency_draws=_joined_draws(draws),
         active_replicas=_joined([allocation.active_replicas for allocation in allocations]),
         phase_share=_joined([allocation.phase_share for allocation in allocations]),
-        base_w=np.array([datacenter._base_W_per_phase for datacenter in datacenters]),
-        training_w=_training_power_w(datacenters[0], times_s) / 3.0,
+        base_w=np.array([datacenter.base_w_per_phase for datacenter in datacenters]),
+        training_w=datacenters[0].training_power_w(times_s) / 3.0,
         initial_power_w=power_w,
     )
 
@@ -275,7 +261,7 @@ def _joined_draws(draws: list[LatencyDraws]) -> LatencyDraws:
 def _servers(
     datacenters: list[ScenarioDatacenter], allocations: list[Allocation], levels: _Levels, n_seconds: int
 ) -> Servers:
-    pools = [datacenter._pool for datacenter in datacenters]
+    pools = [datacenter.server_pool for datacenter in datacenters]
     server_offset = np.cumsum([0, *(pool.num_servers for pool in pools[:-1])])
     list_offset = np.cumsum([0, *(len(allocation.servers) for allocation in allocations[:-1])])
     return Servers(
@@ -294,7 +280,7 @@ def _servers(
 
 def _noise(datacenters: list[ScenarioDatacenter], n_seconds: int) -> Floats:
     """Noise of all sites' servers side by side, each site from its own stream; by far the largest table."""
-    counts = [datacenter._pool.num_servers for datacenter in datacenters]
+    counts = [datacenter.server_pool.num_servers for datacenter in datacenters]
     noise = np.empty((n_seconds, sum(counts)))
     for datacenter, first in zip(datacenters, np.cumsum([0, *counts[:-1]]), strict=True):
         _draw_server_noise(datacenter, noise, int(first))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from opendssdirect import DSSException
-from openg2g.grid.opendss import OpenDSSGrid, dss
+from openg2g.grid.opendss import dss
 
 from scenario_lib._values import few, likely
 from scenario_lib.errors import DataFileError, MissingDataError
@@ -30,6 +30,7 @@ from scenario_lib.simulation.opendss.hosting import (
     started,
     survey,
 )
+from scenario_lib.simulation.opendss.openg2g_internals import regulator_windings
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ def _require_voltage(experiment: Experiment) -> None:
 
 
 def _faults(experiment: Experiment) -> Iterator[str]:
-    regulators = OpenDSSGrid._cache_regcontrol_map()
+    regulators = regulator_windings()
     for regulator in experiment.feeder.initial_taps_pu:
         if regulator.lower() not in regulators:
             yield f"no regulator control {regulator!r} (it has {few(sorted(regulators)) or 'none'})"

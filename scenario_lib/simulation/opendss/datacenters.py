@@ -18,8 +18,7 @@ from openg2g.datacenter.config import (
     TrainingRun,
     TrainingSchedule,
 )
-from openg2g.datacenter.layout import ServerPool
-from openg2g.datacenter.offline import OfflineDatacenter, OfflineWorkload
+from openg2g.datacenter.offline import OfflineWorkload
 
 from scenario_lib._values import refused
 from scenario_lib.errors import UnknownNameError
@@ -30,26 +29,7 @@ from scenario_lib.simulation.assets import Assets, openg2g_spec
 from scenario_lib.simulation.controller import CONTROLLERS, ControllerPolicy, as_controller_policy
 from scenario_lib.simulation.controller import Controller as ControllerFunction
 from scenario_lib.simulation.opendss.grid import ScenarioGrid
-
-
-class RememberingServerPool(ServerPool):  # type: ignore[misc]
-    """openg2g's pool, computing an allocation once per demand: it depends on nothing else.
-
-    The demand only changes inside ramps, while the allocation is asked for every second.
-    """
-
-    def allocate(self, gpu_demands: dict[str, int]) -> dict[str, Any]:
-        demand = tuple(gpu_demands.items())
-        if getattr(self, "_remembered", (None,))[0] != demand:
-            self._remembered = (demand, super().allocate(gpu_demands))
-        return dict(self._remembered[1])
-
-
-class ScenarioDatacenter(OfflineDatacenter):  # type: ignore[misc]
-    """openg2g's trace-based datacenter with a pool that remembers its allocation; bit for bit the same power."""
-
-    def _build_server_pool(self) -> ServerPool:
-        return RememberingServerPool(**vars(super()._build_server_pool()))
+from scenario_lib.simulation.opendss.openg2g_internals import ScenarioDatacenter
 
 
 def build_datacenters(

@@ -4,9 +4,8 @@ openg2g's own attachments would put elements on phases that a bus does not have,
 hence the elements are added here, after openg2g's start-up and before the first step, and the node map is read last.
 """
 
-import functools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from openg2g.grid.base import BusVoltages, PhaseVoltages
 from openg2g.grid.config import TapPosition
-from openg2g.grid.opendss import OpenDSSGrid, dss
+from openg2g.grid.opendss import dss
 
 from scenario_lib._arrays import Floats
 from scenario_lib.errors import EngineInUseError, PowerFlowError
 from scenario_lib.feeders.experiment import Feeder
 from scenario_lib.scenario.model import Scenario, ScenarioPower
 from scenario_lib.simulation.opendss.engine import circuits_read, opendss_held, reading, require_voltage
+from scenario_lib.simulation.opendss.openg2g_internals import OpenDSSGridWithHooks
 
 _PHASES = (1, 2, 3)
 _LARGEST_POWER_FACTOR = 0.999999
@@ -49,7 +48,7 @@ class _Attachment:
     kvar_per_kw: float
 
 
-class ScenarioGrid(OpenDSSGrid):  # type: ignore[misc]
+class ScenarioGrid(OpenDSSGridWithHooks):
     """OpenDSS with a scenario's PV systems and loads; every solve is checked for convergence.
 
     Raises:
@@ -79,21 +78,15 @@ class ScenarioGrid(OpenDSSGrid):  # type: ignore[misc]
         """Compile the circuit, solve it once, then add the scenario's elements at 0 kW without another solve."""
         self._second = None
         with opendss_held():
-            with reading(self._circuit) as readable:
-                self._case_dir = readable.parent
-                super().start()
+            self.start_from(reading(self._circuit))
             self._circuit_number = circuits_read()
             require_voltage(self._circuit)
-            for attachment in self._dc_attachments.values():
-                _join_phases(attachment)
+            for datacenter in self.attached_datacenters:
+                _join_phases(datacenter)
             self._element_names = [_add_elements(attachment) for attachment in self._attachments]
-            attached = [attachment.load_names for attachment in self._dc_attachments.values()]
+            attached = [datacenter.load_names for datacenter in self.attached_datacenters]
             _exempt_from_load_multiplier(chain(*attached, *self._element_names))
-            self._cache_node_map()
-            self._cache_buses_with_phases()
-            self._v_index = self._build_v_index()
-            self._build_vmag_indices()
-            self._build_snapshot_indices()
+            self.index_nodes()
 
     def step(self, clock: Any, power_samples_w: Any, events: Any) -> Any:
         """Set the scenario's powers of this step, then let openg2g set the datacenters' and solve."""
@@ -123,18 +116,15 @@ class ScenarioGrid(OpenDSSGrid):  # type: ignore[misc]
             self._require_converged()
             return np.asarray(super().voltages_vector())
 
-    def recorded_voltages(self) -> Floats:
-        """Voltages (pu) in `v_index` order as of the last step, before any sensitivity estimate after it."""
-        snapshot: VoltageSnapshot = self.state.voltages
-        return np.asarray(snapshot.magnitudes[self._v_index_to_vmag])
+    @property
+    def load_groups(self) -> list[tuple[str, ...]]:
+        """Names of the loads of one power each: each phase of the datacenters, then each PV system and each load."""
+        phases = [(str(name),) for datacenter in self.attached_datacenters for name in datacenter.load_names]
+        return [*phases, *map(tuple, self._element_names)]
 
-    def _solve(self) -> None:
-        super()._solve()
+    def after_solve(self) -> None:
+        """Refuse a power flow that did not converge."""
         self._require_converged()
-
-    def _read_current_taps(self) -> TapPosition | None:
-        # openg2g's own cannot say that a feeder has no regulator.
-        return super()._read_current_taps() if self._reg_map else None
 
     @contextmanager
     def _engine(self) -> Iterator[None]:
@@ -152,27 +142,6 @@ class ScenarioGrid(OpenDSSGrid):  # type: ignore[misc]
             started = self._second is not None
             during = "sensitivity estimate" if self._estimating else "step" if started else "start-up"
             raise PowerFlowError(self._second, during)
-
-    def _snapshot_bus_voltages(self) -> BusVoltages:
-        return VoltageSnapshot(self.all_buses, self._snap_indices, np.array(dss.Circuit.AllBusMagPu()))
-
-
-class VoltageSnapshot(BusVoltages):  # type: ignore[misc]
-    """openg2g's voltages of one step, with its dictionary of buses made only if somebody asks for it.
-
-    Attributes:
-        magnitudes: All node voltages (pu), in OpenDSS's order, shape (nodes,).
-    """
-
-    def __init__(self, buses: Sequence[str], indices: Any, magnitudes: Floats) -> None:
-        object.__setattr__(self, "_buses", buses)
-        object.__setattr__(self, "_indices", indices)
-        object.__setattr__(self, "magnitudes", magnitudes)
-
-    @functools.cached_property
-    def _data(self) -> dict[str, PhaseVoltages]:
-        volts = np.append(self.magnitudes, np.nan)[self._indices]
-        return {bus: PhaseVoltages(*map(float, row)) for bus, row in zip(self._buses, volts, strict=True)}
 
 
 def tan_phi(power_factor: float) -> float:

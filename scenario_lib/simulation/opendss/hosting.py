@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from opendssdirect import DSSException
-from openg2g.grid.opendss import OpenDSSGrid, dss
+from openg2g.grid.opendss import dss
 
 from scenario_lib._values import few, likely
 from scenario_lib.errors import DataFileError, MissingDataError, UnknownNameError
@@ -30,6 +30,7 @@ from scenario_lib.feeders.experiment import Experiment, VoltageLimits
 from scenario_lib.feeders.sites import DatacenterPhysics
 from scenario_lib.simulation.opendss.engine import compile_circuit, opendss_held, require_voltage
 from scenario_lib.simulation.opendss.grid import tan_phi
+from scenario_lib.simulation.opendss.openg2g_internals import regulator_windings
 
 PHASES = (1, 2, 3)
 
@@ -119,7 +120,7 @@ def _require_converged(standing: BaseCase, when: str) -> None:
 
 def _set_taps(taps_pu: dict[str, float]) -> None:
     wanted = {name.lower(): tap for name, tap in taps_pu.items()}
-    for name, (transformer, winding) in OpenDSSGrid._cache_regcontrol_map().items():
+    for name, (transformer, winding) in regulator_windings().items():
         if name in wanted:
             dss.Text.Command(f"Edit Transformer.{transformer} Wdg={winding} Tap={wanted[name]:.6f}")
 
@@ -262,7 +263,7 @@ def survey(nodes: _CountedNodes, limits: VoltageLimits = _ANSI) -> Survey:
 
 def _taps() -> dict[str, float]:
     taps = {}
-    for name, (transformer, winding) in OpenDSSGrid._cache_regcontrol_map().items():
+    for name, (transformer, winding) in regulator_windings().items():
         dss.Transformers.Name(transformer)
         dss.Transformers.Wdg(winding)
         taps[name] = round(float(dss.Transformers.Tap()), 6)

@@ -21,7 +21,8 @@ from scenario_lib.scenario.model import Overlay, Scenario
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings, Range
 from scenario_lib.simulation.assets import load_assets
-from scenario_lib.simulation.opendss.datacenters import RememberingServerPool, ScenarioDatacenter, build_datacenters
+from scenario_lib.simulation.opendss.datacenters import build_datacenters
+from scenario_lib.simulation.opendss.openg2g_internals import RememberingServerPool, ScenarioDatacenter
 
 RAMPS = RandomizationSettings(
     n_ramps_per_site_choices=(3,), ramp_up_prob=0.4, ramp_start=Range(5, 250), ramp_dur=Range(20, 60)
