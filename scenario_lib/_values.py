@@ -18,6 +18,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from scenario_lib.errors import InvalidSettingError, UnknownNameError
 
 T = TypeVar("T")
@@ -64,6 +66,34 @@ def as_whole_number(field: str, value: Any) -> int:
         return operator.index(value)
     except TypeError:  # an array of several numbers
         raise refused(field, value, "a whole number") from None
+
+
+def as_position(field: str, value: Any, count: int) -> int:
+    """A position in a sequence of `count`, from 0 on; one below 0 counts from the end.
+
+    Raises:
+        InvalidSettingError: Not a whole number.
+        IndexError: Beyond either end, as iteration over a sequence expects.
+    """
+    position = as_whole_number(field, value)
+    if not -count <= position < count:
+        raise IndexError(f"{field} is {position}; expected -{count} to {count - 1}")
+    return position % count
+
+
+def as_generator(field: str, value: Any) -> np.random.Generator:
+    """A generator of random numbers as it is, one from a seed, or an unpredictable one for None."""
+    if isinstance(value, np.random.Generator):
+        return value
+    if value is None:
+        return np.random.default_rng()
+    try:
+        seed = as_whole_number(field, value)
+    except InvalidSettingError:
+        raise refused(field, value, "a numpy Generator, a seed, or None") from None
+    if seed < 0:
+        raise refused(field, value, "a seed of at least 0")
+    return np.random.default_rng(seed)
 
 
 def optional(convert: Converter[T]) -> Converter[T | None]:

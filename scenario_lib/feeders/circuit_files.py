@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scenario_lib._files import file_digest, read_text, require_regular
+from scenario_lib._values import few
 from scenario_lib.errors import DataFileError, MissingDataError
 
 
@@ -101,14 +102,10 @@ def _refuse_cycle(includes: dict[Path, list[Path]]) -> None:
         for path in ended:
             del left[path]
     if left:
+        names = few(path.name for path in left)
         raise DataFileError(
-            f"{next(iter(left))}: it includes itself, if only through others ({_few(left)}); take one redirect out"
+            f"{next(iter(left))}: it includes itself, if only through others ({names}); take one redirect out"
         )
-
-
-def _few(paths: Iterable[Path]) -> str:
-    names = [path.name for path in paths]
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def named_files(path: Path) -> list[tuple[str, bool]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import torch
@@ -46,6 +47,8 @@ from scenario_lib.library.provenance import versions
 
 _ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}
 _RECENT_EPISODES = 40
+_UNPACKED_TO_WEIGHTS, _UNPACKED_BESIDE_BYTES = 4, 20_000_000
+"""Of `model.zip`: weights once, the optimizer's moments twice, and what Stable-Baselines3 says beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,10 @@ def _model(environments: Any, settings: TrainingSettings, run: PPORun) -> Any:
 
 def _restore(model: Any, environments: Any, checkpoint: TrainingCheckpoint) -> None:
     try:
+        _require_bounded(model, checkpoint)
         model.set_parameters(checkpoint.folder / MODEL, device=model.device)
+    except PolicyError:
+        raise
     except Exception:  # noqa: BLE001 - zip, pickle and torch have dozens of their own, and advice that is unsafe
         raise _unusable(checkpoint) from None
     if not all(bool(torch.isfinite(part).all()) for part in model.policy.parameters()):
@@ -153,6 +159,20 @@ def _restore(model: Any, environments: Any, checkpoint: TrainingCheckpoint) -> N
         _set_statistics(environments.obs_rms, stored.observations)
     if stored.returns is not None:
         _set_statistics(environments.ret_rms, stored.returns)
+
+
+def _require_bounded(model: Any, checkpoint: TrainingCheckpoint) -> None:
+    """Refuse an archive that unpacks to more than weights and optimizer state of this network can take."""
+    expected = sum(part.numel() * part.element_size() for part in model.policy.parameters())
+    most = _UNPACKED_TO_WEIGHTS * expected + _UNPACKED_BESIDE_BYTES
+    path = checkpoint.folder / MODEL
+    with ZipFile(path) as archive:
+        unpacked = sum(part.file_size for part in archive.infolist())
+    if unpacked > most:
+        raise PolicyError(
+            f"{path}: unpacks to {unpacked / 1e6:.0f} MB; expected at most {most / 1e6:.0f} MB of a network of these "
+            f"settings; restore it, or train anew into another --out"
+        )
 
 
 def _unusable(checkpoint: TrainingCheckpoint) -> PolicyError:

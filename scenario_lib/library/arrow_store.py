@@ -5,7 +5,6 @@ The records of a sharded library: columns mapped from `records.arrow`, and a rec
 Checks of a sharded library's records when it is opened: what entries of `metadata.json` are asked for, by column.
 """
 
-import operator
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property, lru_cache
@@ -18,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from scenario_lib._files import canonical_json, parse_json
-from scenario_lib._values import LARGEST_SEED
+from scenario_lib._values import LARGEST_SEED, as_position
 from scenario_lib.errors import LibraryError
 from scenario_lib.feeders.experiment import DURATION_S
 from scenario_lib.library.layout import RECORDS, StoreLayout
@@ -170,10 +169,7 @@ class StoredRecords(Sequence[ScenarioRecord]):
     def __getitem__(self, index: int | slice) -> ScenarioRecord | tuple[ScenarioRecord, ...]:
         if isinstance(index, slice):
             return tuple(self[position] for position in range(*index.indices(len(self))))
-        position = operator.index(index)
-        if not -len(self) <= position < len(self):
-            raise IndexError(f"record {position} of {len(self)}")
-        (record,) = self._records(position % len(self), 1)
+        (record,) = self._records(as_position("record", index, len(self)), 1)
         return record
 
     def _records(self, first: int, count: int) -> Iterator[ScenarioRecord]:

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
 from scenario_lib._files import canonical_json, first_difference
 from scenario_lib._html_table import html_table
-from scenario_lib._values import as_flag, as_path, as_whole_number, few, refuse
+from scenario_lib._values import as_flag, as_generator, as_path, as_position, as_whole_number, few, refuse
 from scenario_lib.errors import LibraryError, ReplayError, UnknownNameError
 from scenario_lib.library.arrow_store import StoredRecords, kinds_of
 from scenario_lib.library.candidates import read_candidates
@@ -114,8 +114,12 @@ class ScenarioLibrary:
     def __len__(self) -> int:
         return len(self.scenarios)
 
-    def __getitem__(self, index: int) -> ScenarioRecord:
-        return self.scenarios[index]
+    @overload
+    def __getitem__(self, index: int) -> ScenarioRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[ScenarioRecord]: ...
+    def __getitem__(self, index: int | slice) -> ScenarioRecord | Sequence[ScenarioRecord]:
+        return self.scenarios[index if isinstance(index, slice) else as_position("record", index, len(self))]
 
     def __iter__(self) -> Iterator[ScenarioRecord]:
         return iter(self.scenarios)
@@ -146,8 +150,11 @@ class ScenarioLibrary:
 
         Args:
             rng: Source of randomness, or a seed for one; None draws from the operating system, and cannot be repeated.
+
+        Raises:
+            InvalidSettingError: `rng` is none of these.
         """
-        return self.scenarios[int(np.random.default_rng(rng).integers(len(self)))]
+        return self.scenarios[int(as_generator("rng", rng).integers(len(self)))]
 
     def record_for(self, seed: int) -> ScenarioRecord:
         """The record of a seed.

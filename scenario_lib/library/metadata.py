@@ -129,6 +129,9 @@ def _experiment(base: Experiment, config: dict[str, Any]) -> Experiment:
     )
 
 
+_MOST_RECIPES = 1000
+"""Each is an experiment and its settings, held in memory; merged libraries have tens of them."""
+
 # None of them is in a library by openg2g's example: one that has any must prove itself.
 _OWN_KEYS = frozenset({"format_version", "recipes", "proofs", STORE})
 
@@ -295,4 +298,7 @@ def _read_digests(path: Path) -> dict[str, str]:
 def _recipes(metadata: dict[str, Any], source: str, ours: bool) -> dict[str, Recipe]:
     if not ours:
         return {"": recipe_from_config(metadata["config"], source)}
-    return {name: recipe_from_dict(tables, source) for name, tables in metadata["recipes"].items()}
+    recipes = metadata["recipes"]
+    if len(recipes) > _MOST_RECIPES:
+        raise LibraryError(f"{source}: has {len(recipes)} recipes; expected at most {_MOST_RECIPES}")
+    return {name: recipe_from_dict(tables, source) for name, tables in recipes.items()}

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from scenario_lib._files import exclusive, read_json
+from scenario_lib._values import few
 from scenario_lib.errors import BuildRefusedError, LibraryError
 from scenario_lib.library.layout import BUILD_LOG, DIGESTED, DIGESTS, FORMAT_VERSION, METADATA, RECORDS, REPORT, TRACES
 
@@ -27,7 +28,6 @@ _BESIDE_DIGESTED = frozenset({DIGESTS, BUILD_LOG, REPORT})
 _OF_OPENG2G = frozenset({METADATA, TRACES, "candidates.csv", REPORT})
 _SHARD = re.compile(r"shard-\d{5,}\.arrow")
 _UNFINISHED = re.compile(r"\.(.+)\.\d+\.tmp")
-_SHOWN = 3
 
 
 def finished_name(name: str) -> str:
@@ -82,7 +82,7 @@ def require_replaceable(place: Path) -> None:
     others = _others(place, lambda name: finished_name(name) in ours)
     if others and not ours:
         raise BuildRefusedError(
-            f"{place}: is not a library, and is never overwritten (it has {_few(others)}); choose another --out"
+            f"{place}: is not a library, and is never overwritten (it has {few(others)}); choose another --out"
         )
     _refuse(place, others)
 
@@ -100,7 +100,7 @@ def require_parts_replaceable(place: Path) -> None:
     if others:
         raise BuildRefusedError(
             f"{place}: is not a library, and is never overwritten, nor is it the folder of a split (it has "
-            f"{_few(others)}); choose another --out"
+            f"{few(others)}); choose another --out"
         )
     for part in place.iterdir():
         require_replaceable(part)
@@ -138,14 +138,9 @@ def _is_file(path: Path) -> bool:
 def _refuse(place: Path, others: list[str]) -> None:
     if others:
         raise BuildRefusedError(
-            f"{place}: holds what scenario-lib did not write, and is never removed ({_few(others)}); move that away, "
+            f"{place}: holds what scenario-lib did not write, and is never removed ({few(others)}); move that away, "
             f"or choose another --out"
         )
-
-
-def _few(names: list[str]) -> str:
-    shown, more = ", ".join(names[:_SHOWN]), len(names) - _SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def require_apart(place: Path, sources: Iterable[Path]) -> None:

@@ -7,7 +7,7 @@ from typing import overload
 
 import numpy as np
 
-from scenario_lib._values import refuse
+from scenario_lib._values import as_generator, as_position, refuse
 from scenario_lib.errors import InvalidSettingError, UnknownNameError
 from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.library.recipe import Recipe
@@ -64,7 +64,7 @@ class ChosenRecords(Sequence[ScenarioRecord]):
     def __getitem__(self, index: int | slice) -> "ScenarioRecord | ChosenRecords":
         if isinstance(index, slice):
             return ChosenRecords(self._records, self._positions[index])
-        return self._records[self._positions[index]]
+        return self._records[self._positions[as_position("record", index, len(self))]]
 
 
 class LibraryView:
@@ -120,7 +120,7 @@ class LibraryView:
 
     def sample(self, rng: np.random.Generator | int | None = None) -> ScenarioRecord:
         """A record, with its weight; see `ScenarioLibrary.sample`."""
-        return self.scenarios[int(np.random.default_rng(rng).choice(len(self), p=self._probabilities))]
+        return self.scenarios[int(as_generator("rng", rng).choice(len(self), p=self._probabilities))]
 
     def record_for(self, seed: int) -> ScenarioRecord:
         """The record of a seed; see `ScenarioLibrary.record_for`. Records outside the restriction are found too."""

@@ -153,6 +153,20 @@ def test_a_foreign_model_file_is_refused_in_our_words(finished: TrainingRun, tmp
     assert "weights_only" not in str(caught.value)
 
 
+def test_a_model_file_that_unpacks_to_gigabytes_is_refused(finished: TrainingRun, tmp_path: Path) -> None:
+    out = tmp_path / "copy"
+    shutil.copytree(finished.out, out)
+    newest = max((out / "checkpoints").iterdir())
+    with zipfile.ZipFile(newest / "model.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("policy.pth", bytes(100_000_000))
+    assert (newest / "model.zip").stat().st_size < 200_000
+    card = json.loads((newest / "policy.json").read_text())
+    card["digests"]["model.zip"] = file_digest(newest / "model.zip")
+    (newest / "policy.json").write_text(json.dumps(card))
+    with pytest.raises(PolicyError, match=r"model\.zip: unpacks to 100 MB; expected at most 2\d MB of a"):
+        train(replace(finished, out=out, resume=True, settings=settings(steps=128)))
+
+
 @pytest.mark.parametrize("out", ["new", "deep/er"])
 def test_a_library_of_two_feeders_is_refused_by_that_cause(tmp_path: Path, out: str) -> None:
     trace = training_trace_recipe()

@@ -49,6 +49,7 @@ HOSTILE: dict[str, Edit] = {
     "a batch size without end": lambda m: recipe(m)["experiment"]["models"][0].update(feasible_batch_sizes=[10**30]),
     "a name nested a thousand times": lambda m: m["config"].update(system=json.loads("[" * 900 + "]" * 900)),
     "an overlay of overlays": lambda m: m["scenarios"][0].update(training_overlay={"a": {"b": {"c": [1] * 1000}}}),
+    "ten thousand recipes": lambda m: m["recipes"].update({f"{n:012x}": recipe(m) for n in range(10_000)}),
     "a screening of words": lambda m: m.update(screening={"x" * 10_000: "y" * 10_000}),
 }
 

@@ -92,7 +92,7 @@ def test_a_link_is_somebody_elses(library_path: Path, tmp_path: Path, link_to: s
 def test_a_few_are_named_and_the_others_counted(library_path: Path) -> None:
     for number in range(40):
         write(library_path / f"n{number:02}.txt")
-    with pytest.raises(BuildRefusedError, match=r"\(n00\.txt, n01\.txt, n02\.txt and 37 more\)"):
+    with pytest.raises(BuildRefusedError, match=r"\(n00\.txt, n01\.txt, .*, n07\.txt and 32 more\)"):
         require_replaceable(library_path)
 
 

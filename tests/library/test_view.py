@@ -2,13 +2,19 @@
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from library_samples import write_sample
 
 from scenario_lib.errors import InvalidSettingError, UnknownNameError
+from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.library.convert import convert_library
 from scenario_lib.library.library import ScenarioLibrary
+from scenario_lib.library.recipe import Recipe
 from scenario_lib.library.views import LibraryView, RecordFilter
+from scenario_lib.scenario.settings import RandomizationSettings
 
 LIBRARY = Path(__file__).parents[1] / "data" / "openg2g_library_ieee13"
 
@@ -83,3 +89,38 @@ def test_what_cannot_be(library: ScenarioLibrary) -> None:
     for weight in (-1.0, float("nan"), 0.0):
         with pytest.raises(InvalidSettingError, match="expected finite numbers of at least 0, not all 0"):
             LibraryView(library, weight=lambda record, weight=weight: weight)
+
+
+@pytest.fixture(params=["library", "view", "sharded"])
+def records(request: pytest.FixtureRequest, library: ScenarioLibrary, tmp_path: Path) -> ScenarioLibrary | LibraryView:
+    if request.param == "sharded":
+        recipe = Recipe(load_experiment("ieee13"), RandomizationSettings())
+        convert_library(write_sample(tmp_path / "own", [(recipe, [7, 2007, 6007])]), "sharded", tmp_path / "sharded")
+        return ScenarioLibrary(tmp_path / "sharded")
+    return LibraryView(library) if request.param == "view" else library
+
+
+@pytest.mark.parametrize("index", ["0", 1.0, True, None, np.array([0, 1]), (0,)])
+def test_what_is_no_position_is_refused_by_name(records: ScenarioLibrary | LibraryView, index: Any) -> None:
+    with pytest.raises(InvalidSettingError, match="record is .*expected a whole number"):
+        records[index]
+
+
+def test_positions_count_from_either_end(records: ScenarioLibrary | LibraryView) -> None:
+    assert [records[np.int64(1)].seed, records[-1].seed] == [2007, 6007]
+    for beyond in (3, -4):
+        with pytest.raises(IndexError, match=f"record is {beyond}; expected -3 to 2"):
+            records[beyond]
+    assert [record.seed for record in records[1:]] == [2007, 6007]
+
+
+@pytest.mark.parametrize("rng", ["x", 1.5, -1, True, [1, 2]])
+def test_what_is_no_source_of_randomness_is_refused_by_name(records: ScenarioLibrary | LibraryView, rng: Any) -> None:
+    with pytest.raises(InvalidSettingError, match="rng is .*expected a"):
+        records.sample(rng)
+
+
+def test_a_seed_draws_as_its_generator_does(records: ScenarioLibrary | LibraryView) -> None:
+    drawn = [records.sample(seed).seed for seed in range(12)]
+    assert drawn == [records.sample(np.random.default_rng(seed)).seed for seed in range(12)]
+    assert records.sample(np.int64(3)).seed == drawn[3]

@@ -76,6 +76,9 @@ _TAKEN_OUT = re.compile(rf"""^[ \t"'(\[{{]*(?:{_NAMES})(?=[\s,="')\]}}]|$).*$"""
 _SET = re.compile(r"^[ \t]*set\b.*$", re.I | re.M)
 _VALUE = r"""\s*=\s*(?:"[^"\n]*"|'[^'\n]*'|\([^)\n]*\)|\[[^\]\n]*\]|\{[^}\n]*\}|[^\s,]+)"""
 _OPTION = re.compile(rf"\b(?:{'|'.join(shortened(*option) for option in _LEFT_OUT_OPTIONS)}){_VALUE}", re.I)
+_MACHINE_CODE = re.compile(r"\b((?:user|shaft|ctrl)m(?:o(?:d(?:e(?:l)?)?)?)?|dynad(?:l(?:l)?)?)\s*=\s*([^\s,!]+)", re.I)
+"""Properties of generators, storage and controls that name a library of machine code, which OpenDSS loads and runs."""
+_COMMENT = re.compile(r"(?:!|//).*$", re.M)
 _TRACE = re.compile(r"\bdebugt(?:r(?:a(?:ce?)?)?)?\s*=\s*\w+", re.I)
 
 
@@ -99,12 +102,22 @@ def copied(circuit: Path, shipped: bool) -> Iterator[Path]:
             copy = scratch / (main if path == circuit else path.relative_to(home))
             copy.parent.mkdir(parents=True, exist_ok=True)
             if is_script:
+                _require_no_machine_code(path)
                 # Where it names files absolutely, it names the copies.
                 script = path.read_bytes().replace(bytes(home) + b"/", bytes(scratch) + b"/")
                 copy.write_bytes(_without_writing(script))
             else:
                 shutil.copyfile(path, copy)
         yield scratch / main
+
+
+def _require_no_machine_code(script: Path) -> None:
+    found = _MACHINE_CODE.search(_COMMENT.sub("", script.read_bytes().decode("latin-1")))
+    if found:
+        raise DataFileError(
+            f"{script}: {found[1]}={found[2][:80]} has OpenDSS load and run machine code; expected elements by "
+            f"OpenDSS's own models only, so take the property out"
+        )
 
 
 def _without_writing(script: bytes) -> bytes:

@@ -363,3 +363,27 @@ over.set()
 print(os.waitstatus_to_exitcode(status))
 """
     assert in_new_process(code, str(plain)).strip() == "7"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "New Generator.g bus1=c kv=4.16 kw=1 model=6 UserModel={dll}",
+        "new generator.g bus1=c kv=4.16 kw=1 model=6 userm = '{dll}'",
+        "New Generator.g bus1=c kv=4.16 kw=1 ShaftModel={dll}",
+        "New Storage.s bus1=c kv=4.16 kwrated=1 DynaDLL={dll}",
+        "New PVSystem.p bus1=c kv=4.16 pmpp=1\nEdit PVSystem.p UserModel=({dll})",
+        "PVSystem.p.UserModel={dll}",
+    ],
+)
+def test_a_circuit_that_brings_machine_code_is_refused(tmp_path: Path, line: str) -> None:
+    circuit = circuit_file(tmp_path / "feeder", f"{PLAIN}\n{line.format(dll=tmp_path / 'model.so')}\n")
+    with opendss_held(), pytest.raises(DataFileError, match=r"circuit\.dss: .*has OpenDSS load and run machine code"):
+        compile_circuit(circuit)
+
+
+def test_machine_code_in_a_comment_is_none(tmp_path: Path) -> None:
+    circuit = circuit_file(tmp_path / "feeder", f"{PLAIN}\n! UserModel=mine.dll\n")
+    with opendss_held():
+        compile_circuit(circuit)
+        assert dss.Circuit.NumNodes() == 9
