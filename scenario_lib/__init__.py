@@ -9,7 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from scenario_lib._lazy import lazy_names
-from scenario_lib.env.registration import register_envs
+from scenario_lib.env import register_envs
 
 if TYPE_CHECKING:
     from scenario_lib.errors import ScenarioLibError as ScenarioLibError

@@ -99,6 +99,10 @@ def test_what_stands_for_a_type_becomes_it(case: str) -> None:
     assert call() == wanted
 
 
+def paying(reward: Any) -> dict[str, Any]:
+    return {"action": "delta", "reward": reward}
+
+
 REFUSED: dict[str, tuple[Callable[[sl.ScenarioLibrary, Path], Any], str]] = {
     "out None": (lambda _, __: sl.BuildOptions(None), "out is None.*expected a path"),
     "out empty": (lambda _, __: sl.BuildOptions(""), "out is ''.*expected a path"),
@@ -195,8 +199,14 @@ REFUSED: dict[str, tuple[Callable[[sl.ScenarioLibrary, Path], Any], str]] = {
     "environment library": (lambda _, __: make_batch_size_env(None), "library is None"),
     "environment specs": (lambda lib, _: make_batch_size_env(lib, 5), "specs_dir is 5"),
     "vector library": (lambda _, __: make_batch_size_vector_env(2, 7), "library is 7"),
-    "reward name": (lambda _, __: common_settings(SimpleNamespace(), "delta", {"w": 1}, {}), "reward has no 'w'"),
-    "reward number": (lambda _, __: common_settings(SimpleNamespace(), "delta", 1, {}), "reward is 1.*a RewardConfig"),
+    "reward name": (
+        lambda _, __: common_settings(SimpleNamespace(), {"action": "delta", "reward": {"w": 1}}),
+        "reward has no 'w'",
+    ),
+    "reward number": (
+        lambda _, __: common_settings(SimpleNamespace(), {"action": "delta", "reward": 1}),
+        "reward is 1.*a RewardConfig",
+    ),
     "simulation engine": (lambda _, __: make_sim_fn(IEEE13, None, engine=7), "engine is 7.*an Engine"),
     "experiment sites": (lambda _, __: replace(IEEE13, sites=IEEE13.sites[0]), "sites is Site.*a list"),
 }

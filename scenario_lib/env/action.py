@@ -13,14 +13,16 @@ from scenario_lib.simulation.compiled.step_formulas import moved
 
 _FEW = 16
 
-ACTION_MODES = ("delta", "coupled")
-"""delta: each model one feasible size down, the same, or up. coupled: all models move by one number of sizes."""
+ACTION_MODES = ("delta", "coupled", "absolute")
+"""delta: each model one feasible size down, the same, or up. coupled: all models move by one number of sizes. absolute:
+each model's place among its feasible sizes, so that any trajectory of batch sizes can be played."""
 
 
 def action_space(
     action_mode: str, model_labels: Sequence[str], feasible_batch_sizes: Mapping[str, Sequence[int]]
 ) -> gym.spaces.Space[Any]:
-    """MultiDiscrete [3] per model for delta, Discrete(2k + 1) for coupled (k: fewest feasible sizes, less one).
+    """MultiDiscrete [3] per model for delta, Discrete(2k + 1) for coupled (k: fewest feasible sizes, less one),
+    MultiDiscrete [number of feasible sizes] per model for absolute.
 
     Raises:
         InvalidSettingError: No such mode.
@@ -28,6 +30,8 @@ def action_space(
     require_mode(action_mode)
     if action_mode == "delta":
         return gym.spaces.MultiDiscrete([3] * len(model_labels))
+    if action_mode == "absolute":
+        return gym.spaces.MultiDiscrete([len(feasible_batch_sizes[label]) for label in model_labels])
     return gym.spaces.Discrete(2 * _largest_shift(model_labels, feasible_batch_sizes) + 1)
 
 
@@ -45,33 +49,58 @@ def decode_action(
     dimension are accepted, because trainers return them.
 
     Args:
-        action: One number per model (0 down, 1 same, 2 up), or one number for all (`coupled_max_shift` is no move).
-        action_mode: "delta" or "coupled".
+        action: One number per model (0 down, 1 same, 2 up; or its place among the feasible sizes, rising), or one
+            number for all (`coupled_max_shift` is no move).
+        action_mode: One of `ACTION_MODES`.
         coupled_max_shift: The largest move of the coupled mode; capped by the fewest feasible sizes, less one, which
             None means.
 
     Raises:
         InvalidSettingError: No such mode, a wrong shape, a float, or a number out of range.
     """
-    reader = MoveReader.of(action_mode, model_labels, feasible_batch_sizes, coupled_max_shift)
-    moves = np.broadcast_to(reader.read(action), len(model_labels))
+    reader = ActionReader.of(action_mode, model_labels, feasible_batch_sizes, coupled_max_shift)
+    numbers = np.broadcast_to(reader.read(action), len(model_labels)).tolist()
+    if reader.absolute:
+        return {
+            label: sorted(feasible_batch_sizes[label])[place]
+            for label, place in zip(model_labels, numbers, strict=True)
+        }
     return {
-        label: _moved(feasible_batch_sizes[label], prev_batch.get(label), int(move))
-        for label, move in zip(model_labels, moves, strict=True)
+        label: _moved(feasible_batch_sizes[label], prev_batch.get(label), move)
+        for label, move in zip(model_labels, numbers, strict=True)
     }
 
 
+def absolute_action(
+    batch_sizes: Mapping[str, int], feasible_batch_sizes: Mapping[str, Sequence[int]]
+) -> NDArray[np.int64]:
+    """The action of the absolute mode that asks for these batch sizes, in the order of `feasible_batch_sizes`.
+
+    Raises:
+        InvalidSettingError: A batch size that is not feasible.
+    """
+    places = []
+    for label, feasible in feasible_batch_sizes.items():
+        sizes = sorted(feasible)
+        if batch_sizes[label] not in sizes:
+            raise InvalidSettingError(f"batch_sizes: {batch_sizes[label]} of {label}; expected one of {sizes}")
+        places.append(sizes.index(batch_sizes[label]))
+    return np.array(places, np.int64)
+
+
 @dataclass(frozen=True, slots=True)
-class MoveReader:
-    """From actions to moves, in feasible sizes up or down.
+class ActionReader:
+    """From actions to numbers for each model: moves, in feasible sizes up or down, or places among the feasible sizes.
 
     Attributes:
         shape: Of one action.
-        still: The number that means no move; twice it is the largest.
+        still: The number that means no move; twice it is the largest. 0 if numbers are places.
+        n_feasible: Feasible sizes per model, if numbers are places; else empty.
     """
 
     shape: tuple[int, ...]
     still: int
+    n_feasible: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -80,37 +109,53 @@ class MoveReader:
         model_labels: Sequence[str],
         feasible_batch_sizes: Mapping[str, Sequence[int]],
         coupled_max_shift: int | None = None,
-    ) -> "MoveReader":
+    ) -> "ActionReader":
         """The reader of a mode, see `decode_action`; without `coupled_max_shift` that of `action_space`."""
         require_mode(action_mode)
         if action_mode == "delta":
             return cls((len(model_labels),), 1)
+        if action_mode == "absolute":
+            sizes = tuple(len(feasible_batch_sizes[label]) for label in model_labels)
+            return cls((len(model_labels),), 0, sizes)
         largest = _largest_shift(model_labels, feasible_batch_sizes)
         return cls((), largest if coupled_max_shift is None else min(coupled_max_shift, largest))
 
+    @property
+    def absolute(self) -> bool:
+        """Numbers are places rather than moves."""
+        return bool(self.n_feasible)
+
     def read(self, action: Any) -> NDArray[np.int64]:
-        """Moves of one action, of its shape.
+        """Numbers of one action, of its shape.
 
         Raises:
             InvalidSettingError: A wrong shape, a float, or a number out of range.
         """
-        return self._moves(action, self.shape)
+        return self._numbers(action, self.shape)
 
     def read_all(self, actions: Any, count: int) -> NDArray[np.int64]:
-        """Moves of `count` actions, one per row, shape (count, 1) or (count, models)."""
-        moves = self._moves(actions, (count, *self.shape))
-        return moves if self.shape else moves[:, None]
+        """Numbers of `count` actions, one per row, shape (count, 1) or (count, models)."""
+        numbers = self._numbers(actions, (count, *self.shape))
+        return numbers if self.shape else numbers[:, None]
 
-    def _moves(self, action: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    def _numbers(self, action: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
         values = np.asarray(action)
         if values.dtype.kind not in "iu":
-            raise InvalidSettingError(f"action is {action!r}; expected whole numbers from 0 to {2 * self.still}")
+            raise self._refused(action)
         if values.shape != shape:
             raise InvalidSettingError(f"action has shape {values.shape}; expected {shape}")
         whole = values.astype(np.int64)
-        if _largest(whole) > 2 * self.still:
-            raise InvalidSettingError(f"action is {action!r}; expected whole numbers from 0 to {2 * self.still}")
+        if self.n_feasible:
+            if np.any((whole < 0) | (whole >= self.n_feasible)):
+                raise self._refused(action)
+        elif _largest(whole) > 2 * self.still:
+            raise self._refused(action)
         return whole - self.still
+
+    def _refused(self, action: Any) -> InvalidSettingError:
+        if self.n_feasible:
+            return InvalidSettingError(f"action is {action!r}; expected whole numbers from 0, below {self.n_feasible}")
+        return InvalidSettingError(f"action is {action!r}; expected whole numbers from 0 to {2 * self.still}")
 
 
 def _largest(numbers: NDArray[np.int64]) -> int:

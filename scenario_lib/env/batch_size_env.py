@@ -8,23 +8,28 @@ from fractions import Fraction
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from scenario_lib._arrays import Singles
-from scenario_lib._values import few, likely
+from scenario_lib._values import few
 from scenario_lib.env.action import action_space
 from scenario_lib.env.episode import (
+    DEFAULT_SITE,
     BackendSettings,
     EnvSettings,
     Episode,
     EpisodeBackend,
     OFOBaseline,
+    choose_agent_site,
+    choose_mapped_sites,
     deep_copied,
     episode_of,
+    plain_spec,
     scenario_drawer,
 )
+from scenario_lib.env.extensions import ExtendedEpisodes, Extensions
 from scenario_lib.env.observation import ObservationConfig, observation_labels, observation_space
-from scenario_lib.env.registration import plain_spec
 from scenario_lib.env.render import EpisodeHistory, render_episode
 from scenario_lib.env.reward import RewardConfig, voltage_statistics
 from scenario_lib.env.sampling import (
@@ -38,7 +43,7 @@ from scenario_lib.env.sampling import (
     worker_generator,
 )
 from scenario_lib.env.simulator import MakeSim, SimulatorBackend
-from scenario_lib.errors import EnvironmentUseError, InvalidSettingError, PowerFlowError, UnknownNameError
+from scenario_lib.errors import EnvironmentUseError, InvalidSettingError, PowerFlowError
 from scenario_lib.feeders.experiment import DURATION_S
 from scenario_lib.simulation.compiled.step_tables import TERMS
 
@@ -69,7 +74,8 @@ class _EpisodeEnv(gym.Env[Singles, Any]):
         self._ofo = OFOBaseline(self._library, settings.reward_config) if settings.ofo_baseline else None
         self._backend = _backend_of(make_sim_fn, BackendSettings(obs_config, settings, self._choose_sites, self._ofo))
         self.action_space = action_space(settings.action_mode, obs_config.model_labels, obs_config.feasible_batch_sizes)
-        self.observation_space = observation_space(obs_config)
+        self.observation_space = observation_space(obs_config, settings.extensions)
+        self._extended = settings.extended(1, single=True)
         self.render_mode = settings.render_mode
         self._history = EpisodeHistory()
         self._episode: Episode | None = None
@@ -114,6 +120,10 @@ class _EpisodeEnv(gym.Env[Singles, Any]):
         info = self._info(episode, batch_sizes)
         info["reward_components"] = dict.fromkeys(TERMS, 0.0)
         info["voltage_stats"] = voltage_statistics(self._backend.voltages_vector(), settings.reward_config)
+        info["power_flow"] = ""
+        if self._extended is not None:
+            self._extended.begin(0, scenario_drawer(self._library, record))
+            observation, _ = self._extend(self._extended, episode, (observation, 0.0, False), info)
         return observation, info
 
     def step(self, action: Any) -> StepResult:
@@ -124,14 +134,30 @@ class _EpisodeEnv(gym.Env[Singles, Any]):
         outcome = self._backend.play(action, episode)
         info = self._info(episode, outcome.batch_sizes)
         info["reward_components"], info["voltage_stats"] = outcome.components, outcome.voltage_stats
+        info["power_flow"] = "" if outcome.failure is None else str(outcome.failure)
         if outcome.failure is not None:
             self._end_diverged(episode, outcome.failure)
-            info["power_flow"] = str(outcome.failure)
-            return outcome.observation, 0.0, False, True, info
-        if self.render_mode is not None:
+        else:
             self._remember(episode, outcome.batch_sizes)
-        episode.over = episode.step >= episode.n_steps
-        return outcome.observation, outcome.reward, False, episode.over, info
+            episode.over = episode.step >= episode.n_steps
+        observation, reward = outcome.observation, outcome.reward
+        if self._extended is not None:
+            shown = observation, reward, outcome.failure is None
+            observation, reward = self._extend(self._extended, episode, shown, info)
+        return observation, reward, False, episode.over, info
+
+    def _extend(
+        self, extended: ExtendedEpisodes, episode: Episode, shown: tuple[Singles, float, bool], info: dict[str, Any]
+    ) -> tuple[Singles, float]:
+        """Observation and reward as extensions make them of those by default, and whether a step was made."""
+        observation, reward, stepped = shown
+        now = (np.array([value]) for value in (episode.time_s, reward, stepped))
+        made = extended.look(self._backend.figures(), *now)
+        info.update({name: values[0] for name, values in made.info.items()})
+        if made.components is not None:
+            info["reward_components"] = {name: float(values[0]) for name, values in made.components.items()}
+        observation = observation if made.observation is None else made.observation[0]
+        return observation, reward if made.reward is None else float(made.reward[0])
 
     def render(self) -> Any:
         """A picture of the episode so far, shape (height, width, 3); None without render_mode "rgb_array"."""
@@ -148,6 +174,9 @@ class _EpisodeEnv(gym.Env[Singles, Any]):
         """
         if self._episode is None:
             raise EnvironmentUseError("observation_labels are known once reset has read the feeder; call reset first")
+        extensions = self._settings.extensions
+        if extensions is not None and extensions.labels:
+            return extensions.labels
         return observation_labels(self._obs_config, tuple(self._backend.v_index))
 
     def close(self) -> None:
@@ -161,8 +190,8 @@ class _EpisodeEnv(gym.Env[Singles, Any]):
         Raises:
             NotCopyableError: An episode has begun on the reference engine.
         """
-        record = None if self._episode is None else self._episode.record
-        return deep_copied(self, (self._settings, self._library, self._obs_config, self._ofo, record), memo)
+        told = self._settings, self._library, self._settings.extensions, self._obs_config, self._ofo
+        return deep_copied(self, (*told, self._episode and self._episode.record), memo)
 
     def _seed_workers(self, seed: int) -> None:
         if self._worker is not None:
@@ -190,9 +219,6 @@ class _EpisodeEnv(gym.Env[Singles, Any]):
             "time_s": episode.time_s,
             "batch_sizes": batch_sizes,
         }
-
-
-_DEFAULT_SITE = "_default"
 
 
 class BatchSizeEnv(_EpisodeEnv):
@@ -229,6 +255,7 @@ class BatchSizeEnv(_EpisodeEnv):
     |---|---|---|---|
     | "delta" | `MultiDiscrete([3] * models)` | 0, 1, 2 | that model: one feasible size down, the same, up |
     | "coupled" | `Discrete(2 k + 1)` | a | every model: a - k feasible sizes up |
+    | "absolute" | `MultiDiscrete([sizes of each model])` | a | that model: its a-th feasible size, the smallest 0 |
 
     k is the fewest feasible sizes of a model, less one. Moves end at the smallest and the largest size. They act within
     the second that the step simulates.
@@ -253,10 +280,11 @@ class BatchSizeEnv(_EpisodeEnv):
     A record is drawn from the library, or named by `reset(options={"scenario": seed})`. With `truncate_episode` the
     episode is the record's control window: everything before was simulated at the initial batch sizes. It has
     (end - start) / `dt_ctrl` - 1 steps, then `truncated` is True; `terminated` never is. A power flow that diverges
-    ends it too, with reward 0, the last valid observation and `info["power_flow"]`; or raises, see `on_divergence`.
+    ends it too, with reward 0 and the last valid observation; or raises, see `on_divergence`.
 
     `info` has `scenario` (the record's seed), `time_s` (simulated second shown), `batch_sizes`, `reward_components`
-    (all 0 at reset) and `voltage_stats` (`max_under`, `max_over`, `violation_frac`, over all bus-phases).
+    (all 0 at reset), `voltage_stats` (`max_under`, `max_over`, `violation_frac`, over all bus-phases), `power_flow`
+    (what went wrong if it diverged, else an empty text), and what `extensions` ask for: the same names at each step.
 
     ## Seeds
 
@@ -279,7 +307,7 @@ class BatchSizeEnv(_EpisodeEnv):
         obs_config: What is observed, of which models.
         agent_site_id: The agent's site; "_default" is the first.
         reward_config: Weights of the reward, as a `RewardConfig` or by its names.
-        action_mode: "delta" or "coupled".
+        action_mode: "delta", "coupled" or "absolute".
         logistic_models: openg2g's fits, for the throughput term; None counts log2 of the batch.
         dt_ctrl: Control interval (s), a whole multiple of the simulation's tick.
         total_duration_s: Length of an episode without a library or truncation.
@@ -291,13 +319,14 @@ class BatchSizeEnv(_EpisodeEnv):
             reproducible from one base seed, given to the reset of each.
         coverage: "random", or "disjoint": the k workers see each scenario once before any twice.
         render_mode: "rgb_array" for a picture of the episode so far from `render`.
+        extensions: Observation, reward and infos of one's own, see `Extensions`.
     """
 
     def __init__(  # noqa: PLR0913 - the signature is a contract
         self,
         make_sim_fn: MakeSim,
         obs_config: ObservationConfig,
-        agent_site_id: str = _DEFAULT_SITE,
+        agent_site_id: str = DEFAULT_SITE,
         reward_config: RewardConfig | Mapping[str, Any] | None = None,
         action_mode: str = "delta",
         logistic_models: Any = None,
@@ -310,13 +339,14 @@ class BatchSizeEnv(_EpisodeEnv):
         worker: tuple[int, int] | None = None,
         coverage: str = "random",
         render_mode: str | None = None,
+        extensions: Extensions | None = None,
     ) -> None:
         settings = EnvSettings(
             RewardConfig.of(reward_config),
             action_mode,
             logistic_models,
-            Fraction(dt_ctrl),
-            int(total_duration_s),
+            dt_ctrl,
+            total_duration_s,
             scenario_library,
             ofo_baseline,
             truncate_episode,
@@ -324,6 +354,7 @@ class BatchSizeEnv(_EpisodeEnv):
             worker,
             coverage,
             render_mode,
+            extensions,
         )
         super().__init__(make_sim_fn, obs_config, settings)
         self._agent_site = agent_site_id
@@ -352,6 +383,7 @@ class SharedBatchSizeEnv(_EpisodeEnv):
     |---|---|---|
     | "delta" | `MultiDiscrete([3] * models)` | each model one feasible batch size down, the same, up |
     | "coupled" | `Discrete(2 k + 1)` | all models of all sites move by a - k sizes |
+    | "absolute" | `MultiDiscrete([sizes of each model])` | each model takes that of its feasible sizes |
 
     ## Reward
 
@@ -387,6 +419,7 @@ class SharedBatchSizeEnv(_EpisodeEnv):
         worker: tuple[int, int] | None = None,
         coverage: str = "random",
         render_mode: str | None = None,
+        extensions: Extensions | None = None,
     ) -> None:
         mapped = [label for labels in site_model_mapping.values() for label in labels]
         if len(set(mapped)) != len(mapped):
@@ -400,8 +433,8 @@ class SharedBatchSizeEnv(_EpisodeEnv):
             RewardConfig.of(reward_config),
             action_mode,
             logistic_models,
-            Fraction(dt_ctrl),
-            int(total_duration_s),
+            dt_ctrl,
+            total_duration_s,
             scenario_library,
             ofo_baseline,
             truncate_episode,
@@ -409,34 +442,10 @@ class SharedBatchSizeEnv(_EpisodeEnv):
             worker,
             coverage,
             render_mode,
+            extensions,
         )
         super().__init__(make_sim_fn, obs_config, settings)
         self._mapping = {site: tuple(labels) for site, labels in site_model_mapping.items()}
 
     def _choose_sites(self, sites: Sequence[str]) -> list[str]:
         return choose_mapped_sites(self._mapping, sites)
-
-
-def choose_agent_site(agent_site_id: str, sites: Sequence[str]) -> list[str]:
-    """The agent's site; "_default" is the first.
-
-    Raises:
-        UnknownNameError: No such site.
-    """
-    if agent_site_id == _DEFAULT_SITE:
-        return [sites[0]]
-    if agent_site_id not in sites:
-        raise UnknownNameError(f"agent_site_id is {agent_site_id!r}; {likely(agent_site_id, sites)}")
-    return [agent_site_id]
-
-
-def choose_mapped_sites(mapping: Mapping[str, Sequence[str]], sites: Sequence[str]) -> list[str]:
-    """The sites of a mapping from site to models.
-
-    Raises:
-        UnknownNameError: One of them does not exist.
-    """
-    unknown = [site for site in mapping if site not in sites]
-    if unknown:
-        raise UnknownNameError(f"site_model_mapping names {unknown}; expected sites among {few(sites)}")
-    return list(mapping)

@@ -5,28 +5,26 @@ that; both give the same numbers.
 """
 
 import copy
-import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scenario_lib._arrays import Floats, Ints, Singles
 from scenario_lib._values import few, shown
-from scenario_lib.env.action import MoveReader
+from scenario_lib.env.action import ActionReader
 from scenario_lib.env.episode import BackendSettings, DrawScenario, Episode, StepOutcome
+from scenario_lib.env.figures import BackendFigures
 from scenario_lib.env.observation import ObservationConfig, log_scale, shown_groups, shown_positions, summarised_zones
-from scenario_lib.env.reward import relative_throughput, weights_of
+from scenario_lib.env.reward import relative_throughput, voltage_statistics, weights_of
 from scenario_lib.errors import EnvironmentUseError, InvalidSettingError, PowerFlowError, UnknownNameError
 from scenario_lib.execution.process import signals_held
 from scenario_lib.feeders.circuit_files import current_digest
 from scenario_lib.feeders.experiment import Experiment
-from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import Assets
@@ -222,70 +220,6 @@ def _interval_seconds(dt_ctrl: Fraction) -> int:
     return int(dt_ctrl)
 
 
-class _Coming(NamedTuple):
-    record: ScenarioRecord | None
-    made: "Future[CompiledEpisode]"
-
-
-class EpisodesAhead:
-    """At most one episode per slot, compiled in a thread of its own; the thread starts with the first of them.
-
-    A process that was forked, and a copy, expect nothing at first, and compile what is asked for.
-
-    Args:
-        source: Compiles them.
-    """
-
-    def __init__(self, source: EpisodeSource) -> None:
-        self._source = source
-        self._coming: dict[int, _Coming] = {}
-        self._thread: ThreadPoolExecutor | None = None
-        self._process = os.getpid()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "EpisodesAhead":
-        del memo
-        return EpisodesAhead(self._source)
-
-    def expect(self, slot: int, episode: Episode, draw: DrawScenario) -> None:
-        """Begin to compile the episode that a slot will play next, in place of any other expected there."""
-        self._forget_if_forked()
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="episodes-ahead")
-        self._drop(slot)
-        self._coming[slot] = _Coming(episode.record, self._thread.submit(self._source.episode, episode, draw))
-
-    def episode(self, slot: int, episode: Episode, draw: DrawScenario) -> CompiledEpisode:
-        """The episode: the expected one, for which this waits if need be, or one compiled here.
-
-        Raises:
-            PowerFlowError, ReplayError: As from compiling it here, whichever thread met it.
-        """
-        self._forget_if_forked()
-        expected = self._coming.pop(slot, None)
-        if expected is not None and expected.record is episode.record:
-            return expected.made.result()
-        return self._source.episode(episode, draw)
-
-    def close(self) -> None:
-        """Expect nothing any more, and end the thread once it has finished what it is at."""
-        self._forget_if_forked()
-        for slot in list(self._coming):
-            self._drop(slot)
-        if self._thread is not None:
-            self._thread.shutdown(wait=False, cancel_futures=True)
-        self._thread = None
-
-    def _forget_if_forked(self) -> None:
-        """Threads stay behind in the process that forked, and with them whatever they were to make."""
-        if self._process != os.getpid():
-            self._process, self._thread, self._coming = os.getpid(), None, {}
-
-    def _drop(self, slot: int) -> None:
-        dropped = self._coming.pop(slot, None)
-        if dropped is not None:
-            dropped.made.cancel()
-
-
 class CompiledBackend:
     """An `EpisodeBackend` on the compiled engine, a batch simulator of one slot: a step is one call of machine code."""
 
@@ -294,7 +228,7 @@ class CompiledBackend:
         self._source, self._settings = source, settings
         self._simulator: BatchSimulator | None = None
         self._labels = config.model_labels
-        self._reader = MoveReader.of(settings.env.action_mode, config.model_labels, config.feasible_batch_sizes)
+        self._reader = ActionReader.of(settings.env.action_mode, config.model_labels, config.feasible_batch_sizes)
 
     @property
     def v_index(self) -> Sequence[tuple[str, int]]:
@@ -319,10 +253,14 @@ class CompiledBackend:
     def play(self, action: object, episode: Episode) -> StepOutcome:
         simulator = self._running
         self._moves[:] = self._reader.read(action)
+        if self._reader.absolute:
+            self._moves -= simulator.feasible_positions[0]
         episode.step += 1
         simulator.play()
         if not self._converged[0]:
-            return StepOutcome(self._row.copy(), 0.0, self._batch_sizes(), {}, {}, simulator.failure(0))
+            unpaid = dict.fromkeys(TERMS, 0.0)
+            statistics = voltage_statistics(self.voltages_vector(), self._settings.env.reward_config)
+            return StepOutcome(self._row.copy(), 0.0, self._batch_sizes(), unpaid, statistics, simulator.failure(0))
         return StepOutcome(
             self._row.copy(),
             self._reward.item(),
@@ -343,6 +281,9 @@ class CompiledBackend:
     def voltages_vector(self) -> NDArray[np.float64]:
         return np.array(self._running.outcome.voltages_pu[0])
 
+    def figures(self) -> BackendFigures:
+        return figures_of(self._running)
+
     def close(self) -> None:
         """Tables are kept for the next episode, or go with this object."""
 
@@ -354,6 +295,20 @@ class CompiledBackend:
 
     def _batch_sizes(self) -> dict[str, int]:
         return dict(zip(self._labels, self._sizes.tolist(), strict=True))
+
+
+def figures_of(simulator: BatchSimulator) -> BackendFigures:
+    """What the engine shows of the last second of all slots; views of arrays that the next step fills in again."""
+    layout, outcome = simulator.layout, simulator.outcome
+    replicas = [simulator.active_replicas(slot) for slot in range(len(outcome.reward))]
+    return BackendFigures(
+        voltages_pu=outcome.voltages_pu,
+        power_w=outcome.power_w[:, layout.sites],
+        batch_sizes=outcome.batch_size,
+        itl_s=outcome.itl_s[:, layout.model],
+        active_replicas=np.stack(replicas)[:, layout.model],
+        observation=outcome.observation,
+    )
 
 
 def _layout_of(

@@ -5,26 +5,72 @@ and how environments are copied in the midst of an episode.
 """
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from fractions import Fraction
+from os import PathLike, fspath
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from numpy.typing import NDArray
 
 from scenario_lib._arrays import Singles
-from scenario_lib._values import refuse, shown
+from scenario_lib._values import (
+    as_text,
+    as_whole_number,
+    convert_fields,
+    few,
+    instance_of,
+    likely,
+    optional,
+    refuse,
+    refused,
+    require_count,
+    shown,
+    tuple_of,
+)
 from scenario_lib.env.action import require_mode
+from scenario_lib.env.extensions import ExtendedEpisodes, Extensions
+from scenario_lib.env.figures import BackendFigures
 from scenario_lib.env.observation import ObservationConfig
 from scenario_lib.env.reward import RewardConfig
 from scenario_lib.env.sampling import Library
-from scenario_lib.errors import InvalidSettingError, PowerFlowError
+from scenario_lib.errors import InvalidSettingError, PowerFlowError, UnknownNameError
 from scenario_lib.feeders.experiment import DURATION_S
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.scenario.model import Scenario
 
 _DIVERGENCE_MODES = ("truncate", "raise")
+
+
+_LONGEST_S = 86_400
+
+
+def as_interval(field: str, value: Any) -> Fraction:
+    """A control interval (s), more than 0: a number, a fraction, or the text of one."""
+    try:
+        interval = Fraction(value)
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        raise refused(field, value, "a number of seconds") from None
+    if isinstance(value, bool) or not 0 < interval <= _LONGEST_S:
+        raise InvalidSettingError(f"{field} is {shown(interval)} s; expected more than 0 s, up to {_LONGEST_S} s")
+    return interval
+
+
+def as_duration(field: str, value: Any) -> int:
+    """Length of an episode (s), up to a day."""
+    duration_s = as_whole_number(field, value)
+    require_count(field, duration_s, 1, _LONGEST_S)
+    return duration_s
+
+
+def as_worker(field: str, value: Any) -> tuple[int, int]:
+    """(i, k): the i-th of k."""
+    pair = tuple_of(as_whole_number)(field, value)
+    if len(pair) != 2 or not 0 <= pair[0] < pair[1]:
+        raise refused(field, value, "(i, k) with 0 <= i < k")
+    return pair[0], pair[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +89,25 @@ class EnvSettings:
     worker: tuple[int, int] | None = None
     coverage: str = "random"
     render_mode: str | None = None
+    extensions: Extensions | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reward_config", RewardConfig.of(self.reward_config))
+        convert_fields(
+            self, dt_ctrl=as_interval, total_duration_s=as_duration, worker=optional(as_worker), coverage=as_text
+        )
         require_mode(self.action_mode)
         if self.on_divergence not in _DIVERGENCE_MODES:
             raise refuse("on_divergence", self.on_divergence, f"one of {', '.join(_DIVERGENCE_MODES)}")
-        if self.dt_ctrl <= 0:
-            raise InvalidSettingError(f"dt_ctrl is {shown(self.dt_ctrl)} s; expected more than 0 s")
         if self.render_mode not in (None, "rgb_array"):
             raise refuse("render_mode", self.render_mode, "None or 'rgb_array'")
+        optional(instance_of(Extensions))("extensions", self.extensions)
+
+    def extended(self, n: int, single: bool = False) -> ExtendedEpisodes | None:
+        """Extensions of so many environments; None if all is as by default."""
+        if self.extensions is None:
+            return None
+        return ExtendedEpisodes(self.extensions, n, float(self.dt_ctrl), single)
 
 
 @dataclass(slots=True)
@@ -156,6 +211,35 @@ ChooseSites = Callable[[Sequence[str]], list[str]]
 """From the names of all sites to those that the agent sees and sets."""
 
 
+DEFAULT_SITE = "_default"
+"""Stands for the first site."""
+
+
+def choose_agent_site(agent_site_id: str, sites: Sequence[str]) -> list[str]:
+    """The agent's site; "_default" is the first.
+
+    Raises:
+        UnknownNameError: No such site.
+    """
+    if agent_site_id == DEFAULT_SITE:
+        return [sites[0]]
+    if agent_site_id not in sites:
+        raise UnknownNameError(f"agent_site_id is {agent_site_id!r}; {likely(agent_site_id, sites)}")
+    return [agent_site_id]
+
+
+def choose_mapped_sites(mapping: Mapping[str, Sequence[str]], sites: Sequence[str]) -> list[str]:
+    """The sites of a mapping from site to models.
+
+    Raises:
+        UnknownNameError: One of them does not exist.
+    """
+    unknown = [site for site in mapping if site not in sites]
+    if unknown:
+        raise UnknownNameError(f"site_model_mapping names {unknown}; expected sites among {few(sites)}")
+    return list(mapping)
+
+
 @dataclass(frozen=True, slots=True)
 class BackendSettings:
     """What backends are told.
@@ -182,7 +266,7 @@ class StepOutcome(NamedTuple):
     Attributes:
         batch_sizes: Of the observed models.
         components: Terms of the reward, and the OFO bonus that is inside "voltage".
-        failure: Set if the power flow diverged; reward and components are empty then, all else is as before the step.
+        failure: Set if the power flow diverged; reward and components are 0 then, all else is as before the step.
     """
 
     observation: Singles
@@ -221,6 +305,10 @@ class EpisodeBackend(Protocol):
         """Voltages (pu) of the last second."""
         ...
 
+    def figures(self) -> BackendFigures:
+        """All figures of the last second, as of one of E = 1 environments."""
+        ...
+
     def close(self) -> None:
         """Release what the episode holds."""
         ...
@@ -236,3 +324,20 @@ def deep_copied(env: Env, shared: Iterable[object], memo: dict[int, Any]) -> Env
     memo[id(env)] = twin
     vars(twin).update({name: copy.deepcopy(value, memo) for name, value in vars(env).items()})
     return twin
+
+
+def plain_spec(spec: EnvSpec | None) -> EnvSpec | None:
+    """The spec with paths, fractions and weights as texts and mappings, of which an equal environment is made."""
+    if spec is None:
+        return None
+    return replace(spec, kwargs={name: _plain(value) for name, value in spec.kwargs.items()})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, PathLike):
+        return fspath(value)
+    if isinstance(value, Fraction):
+        return str(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return dict(value) if isinstance(value, Mapping) else value

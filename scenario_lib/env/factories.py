@@ -5,16 +5,18 @@ Gymnasium's registry calls these functions for `scenario_lib/BatchSize-v0` and `
 `gymnasium.make_vec(id, num_envs=N, vectorization_mode="vector_entry_point", library=path)`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from scenario_lib._values import as_path, as_system, instance_of, likely, optional, refuse
-from scenario_lib.env.batch_size_env import BatchSizeEnv, SharedBatchSizeEnv, choose_agent_site, choose_mapped_sites
-from scenario_lib.env.episode import ChooseSites, EnvSettings
+from scenario_lib.env.batch_size_env import BatchSizeEnv, SharedBatchSizeEnv
+from scenario_lib.env.episode import ChooseSites, EnvSettings, as_duration, choose_agent_site, choose_mapped_sites
+from scenario_lib.env.extensions import Extensions, Observe
+from scenario_lib.env.extensions import Reward as PayReward
+from scenario_lib.env.figures import FigureContext
 from scenario_lib.env.observation import ObservationConfig, compute_bus_phase_groups, compute_zone_mask
 from scenario_lib.env.reward import RewardConfig
 from scenario_lib.env.sampling import Library
@@ -70,11 +72,19 @@ _VIEWS: dict[str, Callable[[Experiment, BusPhases], VoltageView]] = {
     "per-bus-summary": _per_bus,
     "per-zone-summary": _per_zone,
     "system-summary-only": _summary_only,
+    "whole-feeder": _full_voltage,
 }
 
 _OBSERVATIONS = tuple(_VIEWS)
-"""full-voltage: every bus-phase. per-bus-summary: [lowest, highest] per bus. per-zone-summary: the violation summary
-per zone. system-summary-only: one violation summary."""
+"""full-voltage: every bus-phase, of the site's own zone if it has one. per-bus-summary: [lowest, highest] per bus.
+per-zone-summary: the violation summary per zone. system-summary-only: one violation summary. whole-feeder: every
+bus-phase, also for a site with a zone of its own."""
+
+Observation = str | Sequence[str] | Observe
+"""One of these modes, names of blocks, or a function; see `extensions`."""
+
+Reward = RewardConfig | Mapping[str, Any] | PayReward | None
+"""Weights, as a `RewardConfig` or by its names; None for the defaults; or a function, see `extensions`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +104,9 @@ class EnvironmentParts:
 def make_batch_size_env(
     library: str | PathLike[str] | Library,
     specs_dir: str | PathLike[str] | None = None,
-    observation: str = "full-voltage",
+    observation: Observation = "full-voltage",
     action: str = "delta",
-    reward: RewardConfig | Mapping[str, Any] | None = None,
+    reward: Reward = None,
     site: str | None = None,
     **playing: Any,
 ) -> BatchSizeEnv:
@@ -105,41 +115,76 @@ def make_batch_size_env(
     Args:
         library: Path of a library, an opened one, or a restricted or weighted view of one.
         specs_dir: Spec cache that the library was built on; None means the shipped one.
-        observation: One of `_OBSERVATIONS`.
-        action: "delta" or "coupled".
-        reward: Weights, as a `RewardConfig` or by its names; None means the defaults.
+        observation: One of `_OBSERVATIONS`; names of `BLOCK_NAMES`; or a function of `StepFigures`.
+        action: "delta", "coupled" or "absolute".
+        reward: Weights, as a `RewardConfig` or by its names; None means the defaults; or a function of `StepFigures`.
         site: The agent's site; None means the first.
         playing: `ofo_baseline`, `truncate_episode` (True here), `on_divergence`, `worker`, `coverage`, `render_mode`,
-            `dt_ctrl`, `total_duration_s`; `engine` ("compiled", the default, or "reference"); `system`, the
-            experiment's TOML file for a feeder of the user's own.
+            `dt_ctrl`, `total_duration_s`; `info`, some of `INFO_NAMES`; `engine` ("compiled", the default, or
+            "reference"); `system`, the experiment's TOML file for a feeder of the user's own.
     """
     made = open_environment_parts(library, specs_dir, playing.pop("system", None))
     agent = agent_site(made.experiment, site)
-    return BatchSizeEnv(
-        _simulation_of(made, playing),
-        observation_config(made.experiment, made.bus_phases, observation, (agent,)),
-        agent.name,
-        **common_settings(made, action, reward, playing),
-    )
+    config = observation_config(made.experiment, made.bus_phases, _mode_of(observation), (agent,))
+    own = _extended(made, config, (agent,), (observation, reward), playing)
+    given = {**playing, "action": action, **own}
+    return BatchSizeEnv(_simulation_of(made, given), config, agent.name, **common_settings(made, given))
 
 
 def make_shared_batch_size_env(
     library: str | PathLike[str] | Library,
     specs_dir: str | PathLike[str] | None = None,
-    observation: str = "full-voltage",
+    observation: Observation = "full-voltage",
     action: str = "delta",
-    reward: RewardConfig | Mapping[str, Any] | None = None,
+    reward: Reward = None,
     **playing: Any,
 ) -> SharedBatchSizeEnv:
     """An environment for the batch sizes of all sites; arguments as for `make_batch_size_env`."""
     made = open_environment_parts(library, specs_dir, playing.pop("system", None))
     sites = made.experiment.sites
-    return SharedBatchSizeEnv(
-        _simulation_of(made, playing),
-        observation_config(made.experiment, made.bus_phases, observation, sites),
-        site_model_mapping(made.experiment),
-        **common_settings(made, action, reward, playing),
+    config = observation_config(made.experiment, made.bus_phases, _mode_of(observation), sites)
+    own = _extended(made, config, sites, (observation, reward), playing)
+    given = {**playing, "action": action, **own}
+    mapping = site_model_mapping(made.experiment)
+    return SharedBatchSizeEnv(_simulation_of(made, given), config, mapping, **common_settings(made, given))
+
+
+def _mode_of(observation: Observation) -> str:
+    """The mode of the default observation, from which blocks take their parts."""
+    if isinstance(observation, str):
+        return observation
+    if callable(observation) or isinstance(observation, Sequence):
+        return "full-voltage"
+    raise refuse("observation", observation, f"one of {', '.join(_OBSERVATIONS)}, names of blocks, or a function")
+
+
+def _extended(
+    made: EnvironmentParts,
+    config: ObservationConfig,
+    sites: tuple[Site, ...],
+    asked: tuple[Observation, Reward],
+    playing: dict[str, Any],
+) -> dict[str, Any]:
+    """The reward's weights and the extensions that an observation, a reward and `info` ask for; takes `info` out."""
+    observation, reward = asked
+    own = None if isinstance(observation, str) else observation
+    info = playing.pop("info", ())
+    pay = reward if callable(reward) else None
+    weights = {"reward": None if pay else reward}
+    if own is None and pay is None and not info:
+        return weights
+    experiment = made.experiment
+    zones = {zone: tuple(buses) for zone, buses in experiment.feeder.zones.items()}
+    context = FigureContext(
+        config=config,
+        bus_phases=made.bus_phases,
+        sites=tuple(site.name for site in sites),
+        zones=zones,
+        own_zone=zones.get(sites[0].name) if len(sites) == 1 else None,
+        elements=(len(experiment.pv_systems), len(experiment.loads)),
+        fits=made.assets.logistic,
     )
+    return {**weights, "extensions": Extensions(context, own, pay, info)}
 
 
 def agent_site(experiment: Experiment, site: str | None) -> Site:
@@ -207,7 +252,7 @@ def open_environment_parts(
 
 def _simulation_of(made: EnvironmentParts, playing: dict[str, Any]) -> MakeSim:
     """The simulation that `engine` and `total_duration_s` among the arguments ask for; takes `engine` out."""
-    duration_s = int(playing.get("total_duration_s", DURATION_S))
+    duration_s = as_duration("total_duration_s", playing.get("total_duration_s", DURATION_S))
     return make_sim_fn(made.experiment, made.assets, duration_s, playing.pop("engine", COMPILED))
 
 
@@ -216,10 +261,10 @@ def site_model_mapping(experiment: Experiment) -> dict[str, tuple[str, ...]]:
     return {site.name: tuple(model.label for model in site.models) for site in experiment.sites}
 
 
-def common_settings(
-    made: EnvironmentParts, action: str, reward: RewardConfig | Mapping[str, Any] | None, playing: dict[str, Any]
-) -> dict[str, Any]:
-    """What the constructors of all environments are given beside simulation, observation and sites."""
+def common_settings(made: EnvironmentParts, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of all environments' constructors beside simulation, observation and sites."""
+    playing = dict(given)
+    action, reward = playing.pop("action"), playing.pop("reward")
     if reward is not None and "reward_config" in playing:
         raise InvalidSettingError("reward and reward_config are two names for one thing; give one of them")
     return {
@@ -239,9 +284,9 @@ def make_batch_size_vector_env(  # noqa: PLR0913 - the words of `make_batch_size
     num_envs: int,
     library: str | PathLike[str] | Library,
     specs_dir: str | PathLike[str] | None = None,
-    observation: str = "full-voltage",
+    observation: Observation = "full-voltage",
     action: str = "delta",
-    reward: RewardConfig | Mapping[str, Any] | None = None,
+    reward: Reward = None,
     site: str | None = None,
     **playing: Any,
 ) -> "BatchSizeVectorEnv":
@@ -254,8 +299,9 @@ def make_batch_size_vector_env(  # noqa: PLR0913 - the words of `make_batch_size
     """
     made = open_environment_parts(library, specs_dir, playing.pop("system", None))
     agent = agent_site(made.experiment, site)
-    config = observation_config(made.experiment, made.bus_phases, observation, (agent,))
-    given = {**playing, "num_envs": num_envs, "action": action, "reward": reward}
+    config = observation_config(made.experiment, made.bus_phases, _mode_of(observation), (agent,))
+    own = _extended(made, config, (agent,), (observation, reward), playing)
+    given = {**playing, "num_envs": num_envs, "action": action, **own}
     return _vector_env(made, config, partial(choose_agent_site, agent.name), given)
 
 
@@ -263,15 +309,17 @@ def make_shared_batch_size_vector_env(
     num_envs: int,
     library: str | PathLike[str] | Library,
     specs_dir: str | PathLike[str] | None = None,
-    observation: str = "full-voltage",
+    observation: Observation = "full-voltage",
     action: str = "delta",
-    reward: RewardConfig | Mapping[str, Any] | None = None,
+    reward: Reward = None,
     **playing: Any,
 ) -> "BatchSizeVectorEnv":
     """N environments of `make_shared_batch_size_env` in lockstep; see `make_batch_size_vector_env`."""
     made = open_environment_parts(library, specs_dir, playing.pop("system", None))
-    config = observation_config(made.experiment, made.bus_phases, observation, made.experiment.sites)
-    given = {**playing, "num_envs": num_envs, "action": action, "reward": reward}
+    sites = made.experiment.sites
+    config = observation_config(made.experiment, made.bus_phases, _mode_of(observation), sites)
+    own = _extended(made, config, sites, (observation, reward), playing)
+    given = {**playing, "num_envs": num_envs, "action": action, **own}
     return _vector_env(made, config, partial(choose_mapped_sites, site_model_mapping(made.experiment)), given)
 
 
@@ -287,6 +335,6 @@ def _vector_env(
         raise refuse("engine", engine, "the compiled engine; OpenDSS simulates one feeder per process")
     chosen = {name: given.pop(name) for name in _VECTOR_SETTINGS if name in given}
     vector = VectorSettings(given.pop("num_envs"), **chosen)
-    common = common_settings(made, given.pop("action"), given.pop("reward"), given)
-    settings = EnvSettings(**{**common, "dt_ctrl": Fraction(common.get("dt_ctrl", 1))})
+    common = common_settings(made, given)
+    settings = EnvSettings(**common)
     return BatchSizeVectorEnv(source, config, choose_sites, settings, vector)

@@ -23,18 +23,27 @@ class Slot(NamedTuple):
     Attributes:
         label: What `observation_labels` calls it.
         meaning, unit, values: As in the table of `BatchSizeEnv`.
+        low, high: Bounds of a space that has any; `low` is 0 but for what can fall.
     """
 
     label: str
     meaning: str
     unit: str
     values: str
+    high: float = np.inf
+    low: float = 0.0
 
 
 SUMMARY_SLOTS = (
-    Slot("worst undervoltage (pu)", "worst undervoltage, `v_min` less voltage, 0 within limits", "pu", "0 to `v_min`"),
+    Slot(
+        "worst undervoltage (pu)",
+        "worst undervoltage, `v_min` less voltage, 0 within limits",
+        "pu",
+        "0 to `v_min`",
+        2.0,
+    ),
     Slot("worst overvoltage (pu)", "worst overvoltage, voltage less `v_max`, 0 within limits", "pu", "0 up"),
-    Slot("fraction of bus-phases in violation", "part of bus-phases outside the limits", "1", "0 to 1"),
+    Slot("fraction of bus-phases in violation", "part of bus-phases outside the limits", "1", "0 to 1", 1.0),
 )
 """Once, or once per zone, in the order of `band_statistics`."""
 
@@ -44,12 +53,14 @@ MODEL_SLOTS = (
         "batch size on a log scale from the smallest feasible (0) to the largest (1)",
         "1",
         "0 to 1",
+        1.0,
     ),
     Slot(
         "latency over deadline",
         "observed inter-token latency over its deadline, 0 if unknown",
         "1",
         "0 to 3, clipped",
+        3.0,
     ),
     Slot(
         "replicas over initial replicas",
@@ -58,7 +69,14 @@ MODEL_SLOTS = (
         "0 up, can exceed 1",
     ),
     Slot("datacenter power (MW)", "power of the observed sites, all phases together", "MW", "0 up"),
-    Slot("change of batch", "change of batch size by this step, on the same log scale", "1", "-1 to 1, clipped"),
+    Slot(
+        "change of batch",
+        "change of batch size by this step, on the same log scale",
+        "1",
+        "-1 to 1, clipped",
+        1.0,
+        -1.0,
+    ),
 )
 """Once per model, in the order of `model_slots`."""
 
@@ -186,9 +204,10 @@ class ObservationConfig:
         return cls(**{**vars(single), "zone_summary": zones, "bus_phase_groups": groups})
 
 
-def observation_space(config: ObservationConfig) -> gym.spaces.Space[Any]:
-    """The space of observations, without bounds: voltages and replicas have none that always hold."""
-    return gym.spaces.Box(-np.inf, np.inf, (config.obs_dim,), np.float32)
+def observation_space(config: ObservationConfig, extensions: Any = None) -> gym.spaces.Space[Any]:
+    """The space of observations: that of `Extensions` which have one, else one without bounds, as is the contract."""
+    own = None if extensions is None else extensions.space
+    return own if own is not None else gym.spaces.Box(-np.inf, np.inf, (config.obs_dim,), np.float32)
 
 
 def _label(spec: Any) -> str:

@@ -19,8 +19,9 @@ from scenario_lib._arrays import Singles
 from scenario_lib._values import few, shown
 from scenario_lib.env.action import decode_action
 from scenario_lib.env.episode import BackendSettings, DrawScenario, Episode, StepOutcome
-from scenario_lib.env.observation import build_observation, compute_zone_mask
-from scenario_lib.env.reward import RewardedStep, reward_of
+from scenario_lib.env.figures import BackendFigures
+from scenario_lib.env.observation import build_observation, compute_zone_mask, merge_states
+from scenario_lib.env.reward import RewardedStep, reward_of, voltage_statistics
 from scenario_lib.errors import (
     EnvironmentUseError,
     InvalidSettingError,
@@ -32,7 +33,7 @@ from scenario_lib.feeders.experiment import DURATION_S, Experiment
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.scenario.randomize import base_scenario
 from scenario_lib.simulation.assets import Assets
-from scenario_lib.simulation.compiled.step_tables import NEVER_CHANGED
+from scenario_lib.simulation.compiled.step_tables import NEVER_CHANGED, TERMS
 from scenario_lib.simulation.engines import COMPILED, Engine, as_engine, power_flow_tolerance
 from scenario_lib.simulation.rollout import build_simulation, require_fits
 
@@ -166,6 +167,7 @@ class SimulatorBackend:
     def __init__(self, make_sim: MakeSim, settings: BackendSettings) -> None:
         self._make_sim, self._settings, self._config = make_sim, settings, settings.obs_config
         self._sim: Simulator | None = None
+        self._figures: BackendFigures | None = None
 
     @property
     def v_index(self) -> Sequence[tuple[str, int]]:
@@ -184,6 +186,8 @@ class SimulatorBackend:
         self._since_change = dict.fromkeys(self._config.model_labels, NEVER_CHANGED)
         self._prepare_masks(sim)
         self._observation = self._observe(sim)
+        self._statistics = voltage_statistics(sim.voltages_vector(), self._settings.env.reward_config)
+        self._remember(sim)
         return self._observation, dict(self._prev_batch)
 
     def play(self, action: object, episode: Episode) -> StepOutcome:
@@ -197,12 +201,14 @@ class SimulatorBackend:
         try:
             sim.advance(episode.dt_ctrl)
         except PowerFlowError as error:
-            return StepOutcome(self._observation, 0.0, dict(self._prev_batch), {}, {}, error)
+            unpaid = dict.fromkeys(TERMS, 0.0)
+            return StepOutcome(self._observation, 0.0, dict(self._prev_batch), unpaid, self._statistics, error)
         reward, components, statistics = self._reward(sim, batches, episode)
         self._observation = self._observe(sim)
         for label, size in batches.items():
             self._since_change[label] = 0 if size != self._prev_batch[label] else self._since_change[label] + 1
-        self._prev_batch = batches
+        self._prev_batch, self._statistics = batches, statistics
+        self._remember(sim)
         return StepOutcome(self._observation, reward, dict(batches), components, statistics, None)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
@@ -216,6 +222,26 @@ class SimulatorBackend:
 
     def voltages_vector(self) -> NDArray[np.float64]:
         return self._running().voltages_vector()
+
+    def figures(self) -> BackendFigures:
+        if self._figures is None:
+            raise EnvironmentUseError("no episode has begun; call reset first")
+        return self._figures
+
+    def _remember(self, sim: Simulator) -> None:
+        """Keep what is shown, which a power flow that diverges later does not change; only extensions ask for it."""
+        if self._settings.env.extensions is None:
+            return
+        labels, observed = self._config.model_labels, merge_states(self._datacenters(sim))
+        powers = [datacenter.state.power_w for datacenter in self._datacenters(sim)]
+        self._figures = BackendFigures(
+            voltages_pu=np.array(sim.voltages_vector())[None],
+            power_w=np.array([[(power.a, power.b, power.c) for power in powers]], float),
+            batch_sizes=np.array([[observed.batch_sizes[label] for label in labels]], np.int64),
+            itl_s=np.array([[observed.itl_s.get(label, np.nan) for label in labels]], float),
+            active_replicas=np.array([[observed.active_replicas.get(label, 0) for label in labels]], np.int64),
+            observation=self._observation[None],
+        )
 
     def close(self) -> None:
         if self._sim is not None:

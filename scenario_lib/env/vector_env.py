@@ -1,8 +1,10 @@
 """Many environments in lockstep on the compiled engine, as Gymnasium's vector environment."""
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -11,10 +13,10 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from scenario_lib._arrays import Bools, Singles
+from scenario_lib._arrays import Bools, Floats, Singles
 from scenario_lib._values import as_flag, as_whole_number, convert_fields, refuse, require_count
-from scenario_lib.env.action import MoveReader, action_space
-from scenario_lib.env.compiled_backend import EpisodesAhead, EpisodeSource
+from scenario_lib.env.action import ActionReader, action_space
+from scenario_lib.env.compiled_backend import EpisodeSource, figures_of
 from scenario_lib.env.episode import (
     BackendSettings,
     ChooseSites,
@@ -24,10 +26,11 @@ from scenario_lib.env.episode import (
     OFOBaseline,
     deep_copied,
     episode_of,
+    plain_spec,
     scenario_drawer,
 )
+from scenario_lib.env.extensions import ExtendedEpisodes
 from scenario_lib.env.observation import ObservationConfig, observation_labels, observation_space
-from scenario_lib.env.registration import plain_spec
 from scenario_lib.env.render import VectorHistory
 from scenario_lib.env.reward import voltage_statistics
 from scenario_lib.env.sampling import ResetPlan, ScenarioSamplers, named_record
@@ -36,6 +39,7 @@ from scenario_lib.errors import EnvironmentUseError, ScenarioLibError
 from scenario_lib.execution.process import signals_held
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.simulation.compiled.batch import BatchSimulator
+from scenario_lib.simulation.compiled.episode import CompiledEpisode
 from scenario_lib.simulation.compiled.step_tables import STATISTICS
 
 VectorStep = tuple[Singles, NDArray[np.float64], Bools, Bools, dict[str, Any]]
@@ -73,6 +77,70 @@ class VectorSettings:
             raise refuse("autoreset_mode", self.autoreset_mode, f"one of {known}") from None
 
 
+class _Coming(NamedTuple):
+    record: ScenarioRecord | None
+    made: "Future[CompiledEpisode]"
+
+
+class EpisodesAhead:
+    """At most one episode per slot, compiled in a thread of its own; the thread starts with the first of them.
+
+    A process that was forked, and a copy, expect nothing at first, and compile what is asked for.
+
+    Args:
+        source: Compiles them.
+    """
+
+    def __init__(self, source: EpisodeSource) -> None:
+        self._source = source
+        self._coming: dict[int, _Coming] = {}
+        self._thread: ThreadPoolExecutor | None = None
+        self._process = os.getpid()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "EpisodesAhead":
+        del memo
+        return EpisodesAhead(self._source)
+
+    def expect(self, slot: int, episode: Episode, draw: DrawScenario) -> None:
+        """Begin to compile the episode that a slot will play next, in place of any other expected there."""
+        self._forget_if_forked()
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="episodes-ahead")
+        self._drop(slot)
+        self._coming[slot] = _Coming(episode.record, self._thread.submit(self._source.episode, episode, draw))
+
+    def episode(self, slot: int, episode: Episode, draw: DrawScenario) -> CompiledEpisode:
+        """The episode: the expected one, for which this waits if need be, or one compiled here.
+
+        Raises:
+            PowerFlowError, ReplayError: As from compiling it here, whichever thread met it.
+        """
+        self._forget_if_forked()
+        expected = self._coming.pop(slot, None)
+        if expected is not None and expected.record is episode.record:
+            return expected.made.result()
+        return self._source.episode(episode, draw)
+
+    def close(self) -> None:
+        """Expect nothing any more, and end the thread once it has finished what it is at."""
+        self._forget_if_forked()
+        for slot in list(self._coming):
+            self._drop(slot)
+        if self._thread is not None:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+        self._thread = None
+
+    def _forget_if_forked(self) -> None:
+        """Threads stay behind in the process that forked, and with them whatever they were to make."""
+        if self._process != os.getpid():
+            self._process, self._thread, self._coming = os.getpid(), None, {}
+
+    def _drop(self, slot: int) -> None:
+        dropped = self._coming.pop(slot, None)
+        if dropped is not None:
+            dropped.made.cancel()
+
+
 class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
     """`BatchSizeEnv` or `SharedBatchSizeEnv`, N at a time.
 
@@ -101,12 +169,12 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
         self._mode = AutoresetMode(vector.autoreset_mode)
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": 10, "autoreset_mode": self._mode}
         labels, feasible = obs_config.model_labels, obs_config.feasible_batch_sizes
-        self.single_observation_space = observation_space(obs_config)
+        self.single_observation_space = observation_space(obs_config, settings.extensions)
         self.single_action_space = action_space(settings.action_mode, labels, feasible)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._obs_config, self._settings = obs_config, settings
-        self._reader = MoveReader.of(settings.action_mode, labels, feasible)
+        self._reader = ActionReader.of(settings.action_mode, labels, feasible)
         self._ofo = OFOBaseline(settings.scenario_library, settings.reward_config) if settings.ofo_baseline else None
         self._source = source
         self._simulator: BatchSimulator | None = None
@@ -116,6 +184,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
         self._samplers = ScenarioSamplers(settings.scenario_library, settings.worker, settings.coverage, self.num_envs)
         self._history = VectorHistory(self.num_envs, labels)
         self._infos = VectorInfos(self.num_envs, labels)
+        self._extended = settings.extended(self.num_envs)
         self._begun: Bools = np.zeros(self.num_envs, bool)
         self._over = EnvMask.of(self._begun)
         self._spec: EnvSpec | None = None
@@ -168,7 +237,8 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
             self._begin(int(i), named[i])
         self._all_begun, self._over = True, EnvMask.of(self._over.mask & ~plan.mask)
         self._remember(plan.mask)
-        return self._observations(), self._begun_infos(EnvMask.of(plan.mask))
+        infos = self._begun_infos(EnvMask.of(plan.mask))
+        return self._observations(), infos
 
     def step(self, actions: Any) -> VectorStep:
         """One step of every environment; those that ended before are reset instead, as the autoreset mode has it."""
@@ -185,12 +255,17 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
         simulator = self._running
         progress, outcome = simulator.progress, simulator.outcome
         progress.moves[:] = self._reader.read_all(actions, self.num_envs)
+        if self._reader.absolute:
+            progress.moves[:] -= simulator.feasible_positions
         playing = np.logical_not(waiting.mask, out=progress.active).copy()
         simulator.play()
         rewards, failed = outcome.reward.copy(), playing & ~outcome.converged
         truncated = playing & (failed | (progress.step >= self._n_steps))
         self._remember(playing & ~failed)
-        infos = self._step_infos(EnvMask(playing, not waiting.anyone, not waiting.everyone), EnvMask.of(failed))
+        envs = EnvMask(playing, not waiting.anyone, not waiting.everyone)
+        infos = self._step_infos(envs, failed)
+        if self._extended is not None:
+            rewards = self._extend(self._extended, infos, envs, playing & ~failed)
         self._over = EnvMask.of(truncated.copy())
         if waiting.anyone:
             infos = self._reset_waiting(waiting, infos)
@@ -206,12 +281,16 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
     @property
     def observation_labels(self) -> tuple[str, ...]:
         """What each slot of an observation is; known once an episode has begun."""
-        return observation_labels(self._obs_config, self._running.circuit.bus_phases)
+        bus_phases, extensions = self._running.circuit.bus_phases, self._settings.extensions
+        if extensions is not None and extensions.labels:
+            return extensions.labels
+        return observation_labels(self._obs_config, bus_phases)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "BatchSizeVectorEnv":
         """Environments that play on from here by themselves, with equal bits for equal actions."""
         settings = self._settings
-        shared = (settings, settings.scenario_library, self._obs_config, self._ofo, *self._samplers.peeked)
+        told = settings, settings.scenario_library, settings.extensions, self._obs_config, self._ofo
+        shared = (*told, *self._samplers.peeked)
         return deep_copied(self, shared, memo)
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -233,6 +312,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
         self._all_begun, self._begun, self._over = False, np.zeros(n, bool), EnvMask.of(np.zeros(n, bool))
         self._n_steps, self._start_s = np.zeros(n, np.int64), np.zeros(n, np.int64)
         played = self._settings.scenario_library is not None
+        self._own_observations: Singles | None = None
         self._scenarios: NDArray[Any] = np.zeros(n, np.int64) if played else np.full(n, None, object)
 
     def _require_begun(self) -> EnvMask:
@@ -263,6 +343,8 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
         if record is not None:
             self._scenarios[i] = record.seed
         self._history.begin(i, None if record is None else record.seed)
+        if self._extended is not None:
+            self._extended.begin(i, self._drawer(record))
         if self._prefetch and named is None:
             coming = self._samplers.peek(i)
             self._ahead.expect(i, self._episode_of(coming), self._drawer(coming))
@@ -284,15 +366,16 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
     def _reset_at_once(self, infos: dict[str, Any]) -> dict[str, Any]:
         """Keep what the ended episodes showed last, and begin new ones."""
         ended, self._over = self._over, EnvMask.of(np.zeros(self.num_envs, bool))
-        final_obs = np.full(self.num_envs, None, object)
+        final_obs, last = np.full(self.num_envs, None, object), self._observations()
         for i in np.flatnonzero(ended.mask):
-            final_obs[i] = self._running.outcome.observation[i].copy()
+            final_obs[i] = last[i].copy()
             self._begin(int(i))
         self._remember(ended.mask)
         return self._infos.with_final(infos, final_obs, self._begun_infos(ended), ended.mask)
 
     def _observations(self) -> Singles:
-        return self._running.outcome.observation.copy()
+        own = self._own_observations
+        return self._running.outcome.observation.copy() if own is None else own.copy()
 
     def _episode_infos(self, envs: EnvMask) -> dict[str, Any]:
         """Scenario, second and batch sizes of some environments."""
@@ -300,11 +383,29 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
 
     def _begun_infos(self, envs: EnvMask) -> dict[str, Any]:
         """Infos of some environments whose episodes begin."""
-        statistics = np.zeros((self.num_envs, len(STATISTICS)))
-        for i in np.flatnonzero(envs.mask):
+        statistics = self._statistics(np.zeros((self.num_envs, len(STATISTICS))), envs.mask)
+        infos = {**self._episode_infos(envs), **self._infos.of_begun(envs, statistics)}
+        if self._extended is not None:
+            self._extend(self._extended, infos, envs, np.zeros(self.num_envs, bool))
+        return infos
+
+    def _statistics(self, table: Floats, mask: Bools) -> Floats:
+        """A copy of a table of voltage statistics with those of the last voltages in some rows."""
+        statistics = table.copy()
+        for i in np.flatnonzero(mask):
             shown = voltage_statistics(self._running.outcome.voltages_pu[i], self._settings.reward_config)
             statistics[i] = [shown[name] for name in STATISTICS]
-        return {**self._episode_infos(envs), **self._infos.of_begun(envs, statistics)}
+        return statistics
+
+    def _extend(self, extended: ExtendedEpisodes, infos: dict[str, Any], envs: EnvMask, stepped: Bools) -> Floats:
+        """Put what extensions show of some environments into infos and observations; rewards of those who stepped."""
+        by_default = self._running.outcome.reward
+        made = extended.look(figures_of(self._running), self._time_s(), by_default, stepped)
+        infos.update(self._infos.of_extensions(envs, made.info, made.components))
+        if made.observation is not None:
+            before = made.observation if self._own_observations is None else self._own_observations
+            self._own_observations = np.where(envs.mask[:, None], made.observation, before)
+        return by_default.copy() if made.reward is None else made.reward
 
     def _time_s(self) -> NDArray[np.float64]:
         """Simulated second that each observation shows, shape (N,)."""
@@ -317,14 +418,15 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
             slots = np.flatnonzero(mask).tolist()
             self._history.add(slots, self._time_s(), outcome.voltages_pu, outcome.batch_size)
 
-    def _step_infos(self, playing: EnvMask, failed: EnvMask) -> dict[str, Any]:
+    def _step_infos(self, playing: EnvMask, failed: Bools) -> dict[str, Any]:
         infos, outcome = self._episode_infos(playing), self._running.outcome
-        known = playing if not failed.anyone else EnvMask.of(playing.mask & ~failed.mask)
-        infos.update(self._infos.of_rewards(playing, known, outcome.terms, outcome.statistics))
-        if failed.anyone:
-            failures = {int(i): self._running.failure(int(i)) for i in np.flatnonzero(failed.mask)}
-            if self._settings.on_divergence == "raise":
-                self._over = failed
-                raise next(iter(failures.values()))
-            infos.update(self._infos.of_failures({i: str(error) for i, error in failures.items()}))
+        failures = {int(i): self._running.failure(int(i)) for i in np.flatnonzero(failed)}
+        if failures and self._settings.on_divergence == "raise":
+            self._over = EnvMask.of(failed)
+            raise next(iter(failures.values()))
+        terms, statistics = outcome.terms, outcome.statistics
+        if failures:
+            terms, statistics = np.where(failed[:, None], 0.0, terms), self._statistics(statistics, failed)
+        messages = {i: str(error) for i, error in failures.items()}
+        infos.update(self._infos.of_rewards(playing, terms, statistics, messages))
         return infos

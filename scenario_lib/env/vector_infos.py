@@ -68,28 +68,42 @@ class VectorInfos:
         return _masked(infos.items(), masks)
 
     def of_rewards(
-        self, envs: EnvMask, known: EnvMask, terms: NDArray[np.float64], statistics: NDArray[np.float64]
+        self,
+        envs: EnvMask,
+        terms: NDArray[np.float64],
+        statistics: NDArray[np.float64],
+        failures: Mapping[int, str] | None = None,
     ) -> Infos:
-        """Reward terms and voltage statistics of those who stepped; known where the power flow converged."""
+        """Reward terms, voltage statistics, and what went wrong (an empty text: nothing) of those who stepped."""
         if not envs.anyone:
             return {}
-        masks = known.copies(len(TERMS) + len(STATISTICS))
-        infos = {
-            "reward_components": known.columns(TERMS, terms, masks),
-            "voltage_stats": known.columns(STATISTICS, statistics, masks),
+        masks = envs.copies(len(TERMS) + len(STATISTICS))
+        messages = np.full(self._n, None, object)
+        messages[envs.mask] = ""
+        for i, message in (failures or {}).items():
+            messages[i] = message
+        infos: Infos = {
+            "reward_components": envs.columns(TERMS, terms, masks),
+            "voltage_stats": envs.columns(STATISTICS, statistics, masks),
+            "power_flow": messages,
         }
-        return _masked(infos.items(), envs.copies(2))
+        return _masked(infos.items(), envs.copies(3))
 
     def of_begun(self, envs: EnvMask, statistics: NDArray[np.float64]) -> Infos:
         """As `of_rewards`, where an episode begins: nothing was paid yet."""
-        return self.of_rewards(envs, envs, np.zeros((self._n, len(TERMS))), statistics)
+        return self.of_rewards(envs, np.zeros((self._n, len(TERMS))), statistics)
 
-    def of_failures(self, failures: Mapping[int, str]) -> Infos:
-        """What went wrong, by environment."""
-        messages, mask = np.full(self._n, None, object), np.zeros(self._n, bool)
-        for i, message in failures.items():
-            messages[i], mask[i] = message, True
-        return {"power_flow": messages, "_power_flow": mask}
+    def of_extensions(
+        self, envs: EnvMask, figures: Mapping[str, NDArray[Any]], components: Mapping[str, NDArray[Any]] | None
+    ) -> Infos:
+        """Figures that were asked for, by name, of shape (N, ...); and terms of a reward of one's own."""
+        if not envs.anyone:
+            return {}
+        infos: Infos = {name: _only_rows(values, envs) for name, values in figures.items()}
+        if components is not None:
+            own = {name: envs.only(values) for name, values in components.items()}
+            infos["reward_components"] = _masked(own.items(), envs.copies(len(own)))
+        return _masked(infos.items(), envs.copies(len(infos)))
 
     def merged(self, infos: Infos, others: Infos, mask: Bools) -> Infos:
         """The infos with those of `others` where the mask says so."""
@@ -115,7 +129,16 @@ class VectorInfos:
             return value
         if isinstance(value, dict):
             return self.merged(held, value, mask)
-        return np.where(mask, value, held)
+        return np.where(mask.reshape(-1, *[1] * (value.ndim - 1)), value, held)
+
+
+def _only(values: NDArray[Any], envs: EnvMask) -> NDArray[Any]:
+    return envs.only(values) if values.ndim == 1 else _only_rows(values, envs)
+
+
+def _only_rows(values: NDArray[Any], envs: EnvMask) -> NDArray[Any]:
+    """The values along the first axis, with 0 for all others."""
+    return np.where(envs.mask.reshape(-1, *[1] * (values.ndim - 1)), values, values.dtype.type(0))
 
 
 def _masked(values: Iterable[tuple[str, Any]], masks: Iterator[Bools]) -> Infos:
@@ -130,7 +153,7 @@ def _restricted(infos: Infos, envs: EnvMask) -> Infos:
     """Infos of some environments only."""
     return _without_empty(
         {
-            name: _restricted(value, envs) if isinstance(value, dict) else envs.only(value)
+            name: _restricted(value, envs) if isinstance(value, dict) else _only(value, envs)
             for name, value in infos.items()
         }
     )

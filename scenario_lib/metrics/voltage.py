@@ -45,7 +45,7 @@ def measure_voltages(voltages_pu: ArrayLike, v_min_pu: float, v_max_pu: float, d
         InvalidSettingError: Voltages of another shape, none, or limits that leave no band.
     """
     voltages_pu = _voltages(voltages_pu, v_min_pu, v_max_pu)
-    under, over = _outside(voltages_pu, v_min_pu, v_max_pu)
+    under, over = outside_limits(voltages_pu, v_min_pu, v_max_pu)
     outside = np.sum(under + over, axis=1)
     return VoltageMeasures(
         integral_pu_s=float(np.sum(outside * dt_s)),
@@ -60,12 +60,12 @@ def measure_voltages(voltages_pu: ArrayLike, v_min_pu: float, v_max_pu: float, d
 def penalty_trace(voltages_pu: ArrayLike, v_min_pu: float, v_max_pu: float) -> Floats:
     """Sum over bus-phases of the squared violation (pu^2) at every step, shape (T,); see `measure_voltages`."""
     voltages_pu = _voltages(voltages_pu, v_min_pu, v_max_pu)
-    under, over = _outside(voltages_pu, v_min_pu, v_max_pu)
+    under, over = outside_limits(voltages_pu, v_min_pu, v_max_pu)
     return np.asarray(np.sum(under**2 + over**2, axis=1))
 
 
-def _outside(voltages_pu: Floats, v_min_pu: float, v_max_pu: float) -> tuple[Floats, Floats]:
-    """How far voltages are below and above the limits, 0 where they are not; `distances_outside` for kernels."""
+def outside_limits(voltages_pu: Floats, v_min_pu: float, v_max_pu: float) -> tuple[Floats, Floats]:
+    """Distances (pu) of voltages below and above the limits, 0 where they are not; `distances_outside` for kernels."""
     return np.maximum(v_min_pu - voltages_pu, 0.0), np.maximum(voltages_pu - v_max_pu, 0.0)
 
 

@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from scenario_lib.env.action import MoveReader, action_space, decode_action
+from scenario_lib.env.action import ActionReader, absolute_action, action_space, decode_action
 from scenario_lib.errors import InvalidSettingError
 
 LABELS = ("small", "large")
@@ -29,6 +29,19 @@ def test_delta_moves_each_model_by_one(action, small, large):
 )
 def test_coupled_moves_all_alike_and_stops_at_the_ends(action, small, large):
     assert decode(action, "coupled") == {"small": small, "large": large}
+
+
+@pytest.mark.parametrize(("action", "small", "large"), [([0, 0], 8, 8), ([3, 1], 64, 16), ([2, 2], 32, 32)])
+@pytest.mark.parametrize("previous", [None, {"small": 8, "large": 32}])
+def test_absolute_says_where_to_go_wherever_one_is(action, small, large, previous):
+    wanted = {"small": small, "large": large}
+    assert decode(np.array(action), "absolute", previous) == wanted
+    assert absolute_action(wanted, FEASIBLE).tolist() == action
+
+
+def test_a_size_that_is_not_feasible_has_no_absolute_action():
+    with pytest.raises(InvalidSettingError, match=r"12 of large; expected one of \[8, 16, 32\]"):
+        absolute_action({"small": 8, "large": 12}, FEASIBLE)
 
 
 def test_coupled_shift_can_be_less():
@@ -72,7 +85,11 @@ def test_whatever_trainers_return_for_one_number_is_taken(action):
         (5, "coupled", "expected whole numbers from 0 to 4"),
         (2.0, "coupled", "expected whole numbers from 0 to 4"),
         (None, "coupled", "expected whole numbers from 0 to 4"),
-        ([1, 1], "joint", "action_mode is 'joint'; expected one of delta, coupled"),
+        ([1, 1], "joint", "action_mode is 'joint'; expected one of delta, coupled, absolute"),
+        ([0, 3], "absolute", r"expected whole numbers from 0, below \(4, 3\)"),
+        ([-1, 0], "absolute", r"expected whole numbers from 0, below \(4, 3\)"),
+        ([1.0, 0.0], "absolute", "expected whole numbers"),
+        ([1], "absolute", r"action has shape \(1,\); expected \(2,\)"),
     ],
 )
 def test_other_actions_are_refused(action, mode, message):
@@ -83,19 +100,20 @@ def test_other_actions_are_refused(action, mode, message):
 def test_spaces():
     assert action_space("delta", LABELS, FEASIBLE) == gym.spaces.MultiDiscrete([3, 3])
     assert action_space("coupled", LABELS, FEASIBLE) == gym.spaces.Discrete(5)
+    assert action_space("absolute", LABELS, FEASIBLE) == gym.spaces.MultiDiscrete([4, 3])
     with pytest.raises(InvalidSettingError, match="action_mode is 'x'"):
         action_space("x", LABELS, FEASIBLE)
 
 
 def test_the_space_and_the_reader_agree_for_many_sizes():
     many = {label: tuple(2**k for k in range(10)) for label in LABELS}
-    space, reader = action_space("coupled", LABELS, many), MoveReader.of("coupled", LABELS, many)
+    space, reader = action_space("coupled", LABELS, many), ActionReader.of("coupled", LABELS, many)
     assert (space.n, reader.still) == (19, 9)
     assert int(reader.read(space.n - 1)) == 9
 
 
 def test_many_actions_at_once():
-    delta, coupled = (MoveReader.of(mode, LABELS, FEASIBLE) for mode in ("delta", "coupled"))
+    delta, coupled = (ActionReader.of(mode, LABELS, FEASIBLE) for mode in ("delta", "coupled"))
     assert delta.read_all([[0, 1], [2, 1], [1, 1]], 3).tolist() == [[-1, 0], [1, 0], [0, 0]]
     assert coupled.read_all(np.array([0, 4]), 2).tolist() == [[-2], [2]]
     with pytest.raises(InvalidSettingError, match=r"shape \(2,\); expected \(3,\)"):

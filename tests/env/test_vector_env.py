@@ -23,6 +23,7 @@ SHORT = {"truncate_episode": False, "total_duration_s": 7}
     [
         (SINGLE, {"ofo_baseline": True, "reward": {"w_safe": 0.5, "switch_mode": "cooldown", "reward_clip": 0.4}}),
         (SHARED, {"action": "coupled", "observation": "per-bus-summary", "dt_ctrl": 2}),
+        (SINGLE, {"action": "absolute"}),
         (SINGLE, {"observation": "system-summary-only", "coverage": "disjoint", "total_duration_s": 5}),
     ],
 )

@@ -185,6 +185,17 @@ class BatchSimulator:
         t = self.seconds[slot] - 1 - self.progress.first_second[slot]
         return np.asarray(self._tables.active_replicas[slot, t])
 
+    @property
+    def layout(self) -> ObservationLayout:
+        """What is observed of which models."""
+        return self._settings.layout
+
+    @property
+    def feasible_positions(self) -> Ints:
+        """Place of each observed model's batch size among its feasible ones, rising, shape (N, K)."""
+        layout = self.layout
+        return np.asarray(layout.position[np.arange(len(layout.model)), self.progress.levels[:, layout.model]])
+
     def checkpoint(self, slot: int) -> GridCheckpoint:
         """From where a slot's next power flow goes on."""
         state = state_of(self._states, slot)
