@@ -117,10 +117,8 @@ class _EpisodeEnv(gym.Env[Singles, Any]):
         observation, batch_sizes = self._backend.begin(episode, scenario_drawer(self._library, record))
         self._episode, self._history = episode, EpisodeHistory(None if record is None else record.seed)
         self._remember(episode, batch_sizes)
-        info = self._info(episode, batch_sizes)
-        info["reward_components"] = dict.fromkeys(TERMS, 0.0)
+        info = {**self._info(episode, batch_sizes), "reward_components": dict.fromkeys(TERMS, 0.0), "power_flow": ""}
         info["voltage_stats"] = voltage_statistics(self._backend.voltages_vector(), settings.reward_config)
-        info["power_flow"] = ""
         if self._extended is not None:
             self._extended.begin(0, scenario_drawer(self._library, record))
             observation, _ = self._extend(self._extended, episode, (observation, 0.0, False), info)
@@ -151,13 +149,13 @@ class _EpisodeEnv(gym.Env[Singles, Any]):
     ) -> tuple[Singles, float]:
         """Observation and reward as extensions make them of those by default, and whether a step was made."""
         observation, reward, stepped = shown
-        now = (np.array([value]) for value in (episode.time_s, reward, stepped))
+        now = map(np.atleast_1d, (episode.time_s, reward, stepped))
         made = extended.look(self._backend.figures(), *now)
         info.update({name: values[0] for name, values in made.info.items()})
         if made.components is not None:
             info["reward_components"] = {name: float(values[0]) for name, values in made.components.items()}
-        observation = observation if made.observation is None else made.observation[0]
-        return observation, reward if made.reward is None else float(made.reward[0])
+        seen = observation if made.observation is None else made.observation[0]
+        return seen, reward if made.reward is None else float(made.reward[0])
 
     def render(self) -> Any:
         """A picture of the episode so far, shape (height, width, 3); None without render_mode "rgb_array"."""
