@@ -75,7 +75,7 @@ _VIEWS: dict[str, Callable[[Experiment, BusPhases], VoltageView]] = {
     "whole-feeder": _full_voltage,
 }
 
-_OBSERVATIONS = tuple(_VIEWS)
+OBSERVATION_MODES = tuple(_VIEWS)
 """full-voltage: every bus-phase, of the site's own zone if it has one. per-bus-summary: [lowest, highest] per bus.
 per-zone-summary: the violation summary per zone. system-summary-only: one violation summary. whole-feeder: every
 bus-phase, also for a site with a zone of its own."""
@@ -115,7 +115,7 @@ def make_batch_size_env(
     Args:
         library: Path of a library, an opened one, or a restricted or weighted view of one.
         specs_dir: Spec cache that the library was built on; None means the shipped one.
-        observation: One of `_OBSERVATIONS`; names of `BLOCK_NAMES`; or a function of `StepFigures`.
+        observation: One of `OBSERVATION_MODES`; names of `BLOCK_NAMES`; or a function of `StepFigures`.
         action: "delta", "coupled" or "absolute".
         reward: Weights, as a `RewardConfig` or by its names; None means the defaults; or a function of `StepFigures`.
         site: The agent's site; None means the first.
@@ -155,7 +155,7 @@ def _mode_of(observation: Observation) -> str:
         return observation
     if callable(observation) or isinstance(observation, Sequence):
         return "full-voltage"
-    raise refuse("observation", observation, f"one of {', '.join(_OBSERVATIONS)}, names of blocks, or a function")
+    raise refuse("observation", observation, f"one of {', '.join(OBSERVATION_MODES)}, names of blocks, or a function")
 
 
 def _extended(
@@ -208,7 +208,7 @@ def observation_config(
         InvalidSettingError: No such mode, or one that the feeder cannot serve.
     """
     if observation not in _VIEWS:
-        raise refuse("observation", observation, f"one of {', '.join(_OBSERVATIONS)}")
+        raise refuse("observation", observation, f"one of {', '.join(OBSERVATION_MODES)}")
     view = _VIEWS[observation](experiment, bus_phases)
     config = ObservationConfig.from_multi_site(
         {site.name: experiment.site_models(site) for site in sites},

@@ -1,10 +1,15 @@
 """Names of slots, and their table in the documentation of the environments."""
 
+from pathlib import Path
+
 import pytest
 from env_objects import V_INDEX, config
 from env_samples import SHARED, make
 
+from scenario_lib.env.action import ACTION_MODES
 from scenario_lib.env.batch_size_env import BatchSizeEnv
+from scenario_lib.env.extensions import BLOCK_NAMES, INFO_NAMES
+from scenario_lib.env.factories import OBSERVATION_MODES
 from scenario_lib.env.observation import (
     MODEL_SLOTS,
     SUMMARY_SLOTS,
@@ -12,6 +17,7 @@ from scenario_lib.env.observation import (
     observation_labels,
 )
 from scenario_lib.errors import EnvironmentUseError
+from scenario_lib.simulation.compiled.step_tables import TERMS
 
 
 def test_full_voltages():
@@ -57,3 +63,21 @@ def test_the_documentation_has_the_slots_in_their_order():
     wanted += [f"| per model 1 | {slot.meaning} | {slot.unit} | {slot.values} |" for slot in MODEL_SLOTS]
     first = rows.index(wanted[0])
     assert rows[first : first + len(wanted)] == wanted
+
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text(encoding="utf-8")
+
+
+def test_the_guide_has_the_slots_in_their_order():
+    wanted = [f"| summary | {slot.meaning} | {slot.unit} | {slot.values} |" for slot in SUMMARY_SLOTS]
+    wanted += [f"| model | {slot.meaning} | {slot.unit} | {slot.values} |" for slot in MODEL_SLOTS]
+    rows = GUIDE.splitlines()
+    first = rows.index(wanted[0])
+    assert rows[first : first + len(wanted)] == wanted
+
+
+@pytest.mark.parametrize(
+    "names", [BLOCK_NAMES, INFO_NAMES, ACTION_MODES, OBSERVATION_MODES, TERMS], ids=lambda names: names[0]
+)
+def test_the_guide_names_all_there_is(names):
+    assert [name for name in names if f"`{name}`" not in GUIDE] == []
