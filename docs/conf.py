@@ -26,7 +26,7 @@ nitpicky = False
 # Several classes have a field of one name, such as `candidates`; Sphinx looks for the one whose type is told.
 suppress_warnings = ["ref.python"]
 # Their absence must not change the reference.
-autodoc_mock_imports = ["stable_baselines3", "torch"]
+autodoc_mock_imports = ["pettingzoo", "stable_baselines3", "torch"]
 
 
 def keep_tables(lines: list[str]) -> list[str]:

@@ -20,17 +20,18 @@ from scenario_lib.env.episode import (
     EnvSettings,
     Episode,
     EpisodeBackend,
+    EpisodeHistory,
     OFOBaseline,
     choose_agent_site,
     choose_mapped_sites,
     deep_copied,
     episode_of,
     plain_spec,
+    render_episode,
     scenario_drawer,
 )
 from scenario_lib.env.extensions import ExtendedEpisodes, Extensions
 from scenario_lib.env.observation import ObservationConfig, observation_labels, observation_space
-from scenario_lib.env.render import EpisodeHistory, render_episode
 from scenario_lib.env.reward import RewardConfig, voltage_statistics
 from scenario_lib.env.sampling import (
     SINGLE_OPTIONS,

@@ -45,7 +45,7 @@ from scenario_lib.simulation.rollout import require_fits
 
 
 @dataclass(frozen=True, slots=True)
-class _PhasePower:
+class PhasePower:
     """Power per phase (W)."""
 
     a: float
@@ -57,7 +57,7 @@ class _PhasePower:
 class SiteState:
     """What openg2g's datacenter state offers to observations and rewards."""
 
-    power_w: _PhasePower
+    power_w: PhasePower
     batch_size_by_model: dict[str, int]
     active_replicas_by_model: dict[str, int]
     observed_itl_s_by_model: dict[str, float]
@@ -84,7 +84,7 @@ class CompiledSimulator:
         self._initial = tables.batch_sizes[np.arange(len(self._labels)), tables.initial_levels]
         self._batch_sizes = self._initial.copy()
         self._observed: StepArrays | None = None
-        unknown = SiteState(_PhasePower(0.0, 0.0, 0.0), {}, {}, {})
+        unknown = SiteState(PhasePower(0.0, 0.0, 0.0), {}, {}, {})
         self.sites: Mapping[str, _SteppedSite] = {name: _SteppedSite(unknown) for name in self._names}
 
     @property
@@ -129,7 +129,7 @@ class CompiledSimulator:
         models = [(m, label) for m, (site, label) in enumerate(self._labels) if site == name]
         replicas, itl_s = self._simulator.active_replicas(0), observed.itl_s[0]
         return SiteState(
-            _PhasePower(*map(float, observed.power_w[0, position])),
+            PhasePower(*map(float, observed.power_w[0, position])),
             {label: int(self._batch_sizes[m]) for m, label in models},
             {label: int(replicas[m]) for m, label in models},
             {label: float(itl_s[m]) for m, label in models},

@@ -128,7 +128,7 @@ def make_batch_size_env(
     config = observation_config(made.experiment, made.bus_phases, _mode_of(observation), (agent,))
     own = _extended(made, config, (agent,), (observation, reward), playing)
     given = {**playing, "action": action, **own}
-    return BatchSizeEnv(_simulation_of(made, given), config, agent.name, **common_settings(made, given))
+    return BatchSizeEnv(simulation_of(made, given), config, agent.name, **common_settings(made, given))
 
 
 def make_shared_batch_size_env(
@@ -146,7 +146,7 @@ def make_shared_batch_size_env(
     own = _extended(made, config, sites, (observation, reward), playing)
     given = {**playing, "action": action, **own}
     mapping = site_model_mapping(made.experiment)
-    return SharedBatchSizeEnv(_simulation_of(made, given), config, mapping, **common_settings(made, given))
+    return SharedBatchSizeEnv(simulation_of(made, given), config, mapping, **common_settings(made, given))
 
 
 def _mode_of(observation: Observation) -> str:
@@ -173,9 +173,15 @@ def _extended(
     weights = {"reward": None if pay else reward}
     if own is None and pay is None and not info:
         return weights
+    context = figure_context(made, config, sites)
+    return {**weights, "extensions": Extensions(context, own, pay, info)}
+
+
+def figure_context(made: EnvironmentParts, config: ObservationConfig, sites: tuple[Site, ...]) -> FigureContext:
+    """What figures of some sites' environment are of."""
     experiment = made.experiment
     zones = {zone: tuple(buses) for zone, buses in experiment.feeder.zones.items()}
-    context = FigureContext(
+    return FigureContext(
         config=config,
         bus_phases=made.bus_phases,
         sites=tuple(site.name for site in sites),
@@ -184,7 +190,6 @@ def _extended(
         elements=(len(experiment.pv_systems), len(experiment.loads)),
         fits=made.assets.logistic,
     )
-    return {**weights, "extensions": Extensions(context, own, pay, info)}
 
 
 def agent_site(experiment: Experiment, site: str | None) -> Site:
@@ -250,7 +255,7 @@ def open_environment_parts(
     return EnvironmentParts(opened, experiment, assets, bus_phases)
 
 
-def _simulation_of(made: EnvironmentParts, playing: dict[str, Any]) -> MakeSim:
+def simulation_of(made: EnvironmentParts, playing: dict[str, Any]) -> MakeSim:
     """The simulation that `engine` and `total_duration_s` among the arguments ask for; takes `engine` out."""
     duration_s = as_duration("total_duration_s", playing.get("total_duration_s", DURATION_S))
     return make_sim_fn(made.experiment, made.assets, duration_s, playing.pop("engine", COMPILED))
@@ -330,7 +335,7 @@ def _vector_env(
     from scenario_lib.env.vector_env import BatchSizeVectorEnv, VectorSettings
 
     engine = given.get("engine")
-    source = _simulation_of(made, given)
+    source = simulation_of(made, given)
     if not isinstance(source, EpisodeSource):
         raise refuse("engine", engine, "the compiled engine; OpenDSS simulates one feeder per process")
     chosen = {name: given.pop(name) for name in _VECTOR_SETTINGS if name in given}

@@ -24,6 +24,7 @@ from scenario_lib.env.episode import (
     EnvSettings,
     Episode,
     OFOBaseline,
+    VectorHistory,
     deep_copied,
     episode_of,
     plain_spec,
@@ -31,7 +32,6 @@ from scenario_lib.env.episode import (
 )
 from scenario_lib.env.extensions import ExtendedEpisodes
 from scenario_lib.env.observation import ObservationConfig, observation_labels, observation_space
-from scenario_lib.env.render import VectorHistory
 from scenario_lib.env.reward import voltage_statistics
 from scenario_lib.env.sampling import ResetPlan, ScenarioSamplers, named_record
 from scenario_lib.env.vector_infos import EnvMask, VectorInfos

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from env_samples import make, make_vec
 
-from scenario_lib.env.render import EpisodeHistory, render_episode
+from scenario_lib.env.episode import EpisodeHistory, render_episode
 from scenario_lib.env.reward import RewardConfig
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed; pip install 'scenario-lib[plot]'")
