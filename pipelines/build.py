@@ -30,7 +30,15 @@ from scenario_lib.screening.request import BuildOptions
 from scenario_lib.simulation.engines import Engine
 
 from .console import echo_facts, json_option, name_and_value, parse_seeds, progress_bar, show_progress
-from .options import cluster_of, cluster_options, engine_options, jobs_option, specs_dir_option, timeout_option
+from .options import (
+    cluster_of,
+    cluster_options,
+    engine_options,
+    jobs_option,
+    recipe_option,
+    specs_dir_option,
+    timeout_option,
+)
 
 
 def summary_lines(result: BuildResult, wall_s: float) -> list[str]:
@@ -113,7 +121,7 @@ EXIT_INTERRUPTED = 130
 
 
 @click.command("build")
-@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="Recipe file; options win over it.")
+@recipe_option
 @click.option("--system", help="A shipped feeder (ieee13, ieee34, ieee123) or an experiment's TOML file.")
 @click.option("--candidates", type=int, help="Number of candidates to try.")
 @click.option("--accept", type=int, help="Instead: go on in seed order until this many are accepted.")
@@ -145,7 +153,7 @@ def build_command(out: Path, as_json: bool, **options: Any) -> None:
     """Draw candidates, simulate each without control and under OFO, and keep those worth training on.
 
     \b
-    Example: scenario-lib build --config data/recipes/ieee13.toml --accept 50 --out libraries/ieee13
+    Example: scenario-lib build --config ieee13 --accept 50 --out libraries/ieee13
     Exit codes: 0 built; 1 refused or failed; 2 usage; 5 nothing accepted; 6 built, but some candidates failed;
     7 built, but fewer accepted than asked for; 130 interrupted (go on with --resume).
     """

@@ -37,6 +37,7 @@ def completion_command(shell: str) -> None:
 # Command to the module that has it as `NAME_command`, and to its line in the help, which must not cost an import.
 _COMMANDS = {
     "build": ("build", "Draw and screen candidates in parallel, publish a library."),
+    "recipes": ("look", "List the settings files that ship, or print one to change a copy of it."),
     "validate": ("validate", "Check a library's files and draws, and replay its rollouts."),
     "convert": ("combine", "Write a library in its other form: sharded, or the two files that openg2g reads."),
     "info": ("look", "Show what a library holds: kinds, recovery, windows, recipe, versions."),
@@ -125,7 +126,7 @@ def group(quiet: bool, verbose: int) -> None:
     Results go to stdout, everything else to stderr. Nothing is coloured.
 
     \b
-    Example: scenario-lib build --config data/recipes/ieee13.toml --candidates 40 --out libraries/first
+    Example: scenario-lib build --config ieee13 --candidates 40 --out libraries/first
     Exit codes: 0 done; 1 refused or failed; 2 usage; others are in the help of each command.
     """
     if quiet and verbose:

@@ -23,7 +23,7 @@ from scenario_lib.library.place import require_outside_libraries
 from scenario_lib.simulation.engines import Engine
 
 from .console import echo_facts, json_option, name_and_value, progress_bar
-from .options import engine_options, jobs_option, specs_dir_option, timeout_option
+from .options import SettingsFile, engine_options, jobs_option, specs_dir_option, timeout_option
 
 EXIT_INTERRUPTED = 130
 
@@ -31,7 +31,11 @@ EXIT_INTERRUPTED = 130
 @click.command("train")
 @click.argument("library", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the run.")
-@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings file; options win over it.")
+@click.option(
+    "--config",
+    type=SettingsFile("training"),
+    help="Settings file, or the name of a shipped one; options win over it.",
+)
 @click.option("--steps", type=int, help="Environment steps in all.  [default: 1000000]")
 @click.option("--seed", type=int, help="Seed of weights, actions and the order of scenarios.  [default: 0]")
 @click.option("--envs", type=int, help="Environments that play at the same time.  [default: 8]")

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from scenario_lib._parsing import SHIPPED_KINDS, shipped_files
+from scenario_lib._values import likely, shown
 from scenario_lib.analysis.diff import diff_libraries, diff_lines
 from scenario_lib.analysis.info import library_info
 from scenario_lib.errors import InvalidSettingError, ScenarioLibError
@@ -24,7 +26,7 @@ from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.screening.recipe_file import parse_strata, read_recipe_tables, recipe_for_seed
 
 from .console import echo_facts, echo_json, json_option
-from .options import specs_dir_option
+from .options import recipe_option, specs_dir_option
 
 if TYPE_CHECKING:
     from scenario_lib.reporting.page import Page
@@ -44,9 +46,37 @@ def info_command(library: Path, as_json: bool) -> None:
     echo_facts(info.to_dict(), info.lines(), as_json)
 
 
+@click.command("recipes")
+@click.argument("name", required=False)
+@json_option
+def recipes_command(name: str | None, as_json: bool) -> None:
+    """List the settings files that ship, or print the one of NAME, to change a copy of it.
+
+    Names of recipes and of training settings may stand for their files in --config. Of a recipe and training settings
+    of one name the recipe is printed; training/NAME names the other.
+
+    \b
+    Examples: scenario-lib recipes
+              scenario-lib recipes ieee13 > my-recipe.toml
+    Exit codes: 0 shown; 2 usage, such as a name that does not ship.
+    """
+    found = {f"{kind}/{stem}": path for kind in SHIPPED_KINDS for stem, path in shipped_files(kind).items()}
+    if name is not None:
+        path = found.get(name) or shipped_files("recipes").get(name)
+        if path is None:
+            known = [*shipped_files("recipes"), *found]
+            raise click.UsageError(f"no shipped settings {shown(name)}; {likely(name, known)}")
+        click.echo(path.read_text(encoding="utf-8"), nl=False)
+        return
+    rows = {title: path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ") for title, path in found.items()}
+    width = max(map(len, rows))
+    facts = [{"name": title, "file": str(found[title]), "about": about} for title, about in rows.items()]
+    echo_facts({"settings": facts}, [f"{title:{width}}  {about}" for title, about in rows.items()], as_json)
+
+
 @click.command("show")
 @click.argument("seed", type=int)
-@click.option("--config", type=click.Path(path_type=Path), help="Recipe file to draw with.")
+@recipe_option
 @click.option("--system", help="Draw on this feeder with the default settings.")
 @click.option("--library", type=click.Path(path_type=Path), help="Library whose record of that seed is shown.")
 @click.option(

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from scenario_lib.errors import InvalidSettingError
+from scenario_lib._parsing import named_file, shipped_files
+from scenario_lib.errors import InvalidSettingError, UnknownNameError
 from scenario_lib.execution.options import CLUSTERS, Cluster
 from scenario_lib.simulation.engines import COMPILED, ENGINES, TOLERANCES
 
@@ -34,6 +36,35 @@ specs_dir_option = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     default=None,
     help="Spec cache in openg2g's layout, such as measured traces.  [default: the shipped synthetic traces]",
+)
+
+
+class SettingsFile(click.Path):
+    """A settings file: a path, or the name of one that ships, which is completed.
+
+    Args:
+        kind: One of `SHIPPED_KINDS`.
+    """
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(path_type=Path, dir_okay=False)
+        self.kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path; a misspelt name is wrong usage."""
+        try:
+            return named_file(self.kind, Path(str(super().convert(value, param, ctx))))
+        except UnknownNameError as error:
+            self.fail(str(error), param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Names that ship, and files."""
+        names = [CompletionItem(name) for name in shipped_files(self.kind) if name.startswith(incomplete)]
+        return names + super().shell_complete(ctx, param, incomplete)
+
+
+recipe_option = click.option(
+    "--config", type=SettingsFile("recipes"), help="Recipe file, or the name of a shipped one; options win over it."
 )
 out_option = click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the library.")
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what is there, if it is a library.")

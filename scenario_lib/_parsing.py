@@ -17,7 +17,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from scenario_lib._files import open_regular, read_text
 from scenario_lib._values import few, likely, shown
-from scenario_lib.errors import DataFileError, InvalidSettingError, MissingDataError
+from scenario_lib.errors import DataFileError, InvalidSettingError, MissingDataError, UnknownNameError
 
 T = TypeVar("T")
 
@@ -192,3 +192,26 @@ def _value(text: str) -> int | float | str:
 def data_dir() -> Path:
     """Folder of the shipped data: `feeders/`, `models/`, `specs/`, `recipes/`."""
     return Path(str(files("scenario_lib.data")))
+
+
+SHIPPED_KINDS = ("recipes", "training", "nightly")
+"""Folders of the settings files that ship."""
+
+
+def shipped_files(kind: str) -> dict[str, Path]:
+    """The settings files of one of `SHIPPED_KINDS`, by name."""
+    return {path.stem: path for path in sorted((data_dir() / kind).glob("*.toml"))}
+
+
+def named_file(kind: str, value: Path) -> Path:
+    """A settings file by its path, or a shipped one by its name; what is there under a path wins.
+
+    Raises:
+        UnknownNameError: A bare name that neither is a file here nor ships.
+    """
+    shipped = shipped_files(kind)
+    if value.exists() or value.name != str(value) or value.suffix:
+        return value
+    if value.name not in shipped:
+        raise UnknownNameError(f"{value}: no such file, and no shipped one of that name; {likely(value.name, shipped)}")
+    return shipped[value.name]

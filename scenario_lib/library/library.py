@@ -19,7 +19,7 @@ from scenario_lib.library.candidates import read_candidates
 from scenario_lib.library.layout import CANDIDATES, METADATA
 from scenario_lib.library.metadata import LibraryContents, read_contents
 from scenario_lib.library.recipe import Recipe
-from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.library.record import ScenarioRecord, flat_row
 from scenario_lib.library.resolved_numbers import ResolvedNumbers, numbers_rows
 from scenario_lib.scenario.model import Scenario, resolve, scenario_digest
 from scenario_lib.scenario.randomize import randomize_scenario
@@ -103,13 +103,34 @@ class ScenarioLibrary:
         with self.contents.unchanged(self.path / CANDIDATES) as stream:
             return read_candidates(self.path / CANDIDATES, stream)
 
-    def to_pandas(self) -> Any:
-        """The candidates table as a new pandas data frame; figures that were not measured are NaN or None.
+    def to_pandas(self, table: str = "candidates") -> Any:
+        """A table as a new pandas data frame.
+
+        Args:
+            table: "candidates", a row for every candidate that was tried, with NaN or None for figures that were not
+                measured; or "records", a row for every record with its figures and all that was drawn, see `flat_row`.
 
         Raises:
             LibraryError: There is no candidates table, or it is damaged.
+            ReplayError: A record's scenario cannot be drawn again.
+            UnknownNameError: No such table.
         """
-        return self.candidates.to_pandas()
+        if table == "candidates":
+            return self.candidates.to_pandas()
+        if table != "records":
+            raise UnknownNameError(f"table is {table!r}; expected 'candidates' or 'records'")
+        import pyarrow as pa
+
+        return pa.Table.from_pylist([flat_row(record, self.materialize(record)) for record in self]).to_pandas()
+
+    def __contains__(self, seed: object) -> bool:
+        """Whether there is a record of a seed; a record itself is in its library too."""
+        if isinstance(seed, ScenarioRecord):
+            return any(record is seed or record == seed for record in self)
+        return bool(self._positions(as_whole_number("seed", seed)))
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if not name.startswith("_")]
 
     def __len__(self) -> int:
         return len(self.scenarios)

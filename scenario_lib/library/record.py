@@ -13,6 +13,7 @@ from scenario_lib.errors import InvalidSettingError, LibraryError
 from scenario_lib.feeders.experiment import DURATION_S
 from scenario_lib.library.npz_store import TraceFile, TraceSource
 from scenario_lib.library.recipe import Recipe
+from scenario_lib.scenario.model import Scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,3 +223,30 @@ def _check_values(entry: dict[str, Any]) -> None:
         raise refuse("control window", f"{start} to {end} s", f"a part of the {DURATION_S} s")
     if not isinstance(entry["training_overlay"], dict | None):
         raise refuse("training_overlay", entry["training_overlay"], "an overlay or null")
+
+
+def flat_row(record: ScenarioRecord, scenario: Scenario) -> dict[str, Any]:
+    """A record and its scenario as one row of plain values: the record's fields, then what was drawn.
+
+    Of PV systems and loads the peak (kW per phase); of models the initial batch size, the replicas before and after all
+    ramps, and the number of ramps. Names of a record's fields are the contract's.
+    """
+    fields_of_record = {name: getattr(record, name) for name in CONTRACT_FIELDS if name != "training_overlay"}
+    row = {**fields_of_record, "kind": record.kind, "recipe": record.digests.recipe if record.digests else None}
+    overlay = scenario.params.training_overlay
+    names = ("n_gpus", "target_peak_W_per_gpu", "intensity", "t_start", "t_end")
+    row |= {f"overlay_{name}": None if overlay is None else overlay.to_dict()[name] for name in names}
+    row |= {
+        name: getattr(scenario.params, name)
+        for name in ("pv_t_shift_s", "tvl_t_shift_s", "pv_warp", "tvl_warp", "tvl_profile_kind")
+    }
+    for kind, elements in (("pv", scenario.pv_systems), ("load", scenario.tvl)):
+        row |= {f"{kind}_{i}_peak_kw_per_phase": element.peak_kw_per_phase for i, element in enumerate(elements)}
+    for site in scenario.sites:
+        for model in site.models:
+            name = f"{site.name}_{model.label}"
+            row[f"{name}_initial_batch_size"] = model.initial_batch_size
+            row[f"{name}_replicas"] = model.replicas
+            row[f"{name}_final_replicas"] = model.ramps[-1].target_replicas if model.ramps else model.replicas
+            row[f"{name}_ramps"] = len(model.ramps)
+    return row

@@ -124,3 +124,40 @@ def test_a_seed_draws_as_its_generator_does(records: ScenarioLibrary | LibraryVi
     drawn = [records.sample(seed).seed for seed in range(12)]
     assert drawn == [records.sample(np.random.default_rng(seed)).seed for seed in range(12)]
     assert records.sample(np.int64(3)).seed == drawn[3]
+
+
+def test_a_seed_is_in_a_library_or_not(records: ScenarioLibrary | LibraryView) -> None:
+    if isinstance(records, LibraryView):
+        pytest.skip("a view holds records by weight and filter, and is asked by `seeds`")
+    assert 7 in records
+    assert np.int64(2007) in records
+    assert 8 not in records
+    assert records[0] in records
+    with pytest.raises(InvalidSettingError, match="seed is 'x'; expected a whole number"):
+        assert "x" in records
+
+
+def test_records_are_rows_with_all_that_was_drawn(records: ScenarioLibrary | LibraryView) -> None:
+    if isinstance(records, LibraryView):
+        pytest.skip("tables are of whole libraries")
+    frame = records.to_pandas("records")
+    assert frame["seed"].tolist() == [7, 2007, 6007]
+    scenario = records.materialize(records[1])
+    row = frame.iloc[1]
+    assert row["pv_scale"] == scenario.params.pv_scale == records[1].pv_scale
+    assert row["pv_0_peak_kw_per_phase"] == scenario.pv_systems[0].peak_kw_per_phase
+    assert row["load_0_peak_kw_per_phase"] == scenario.tvl[0].peak_kw_per_phase
+    assert row["overlay_n_gpus"] == scenario.training_run.n_gpus
+    (site,) = scenario.sites
+    for model in site.models:
+        assert row[f"{site.name}_{model.label}_initial_batch_size"] == model.initial_batch_size
+        assert row[f"{site.name}_{model.label}_ramps"] == len(model.ramps)
+    assert row["baseline_integral"] == records[1].baseline_integral
+    assert {"kind", "recipe", "pv_t_shift_s"} <= set(frame.columns)
+    with pytest.raises(UnknownNameError, match="table is 'record'; expected 'candidates' or 'records'"):
+        records.to_pandas("record")
+
+
+def test_completion_shows_public_names_only(library: ScenarioLibrary) -> None:
+    assert {"sample", "materialize", "to_pandas"} <= set(dir(library))
+    assert not [name for name in dir(library) if name.startswith("_")]

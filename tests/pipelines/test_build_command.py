@@ -1,6 +1,7 @@
 """`scenario-lib build`: options win over the recipe, and the exit code says how it went. Candidates are made up."""
 
 import io
+import json
 from pathlib import Path
 
 import numpy as np
@@ -250,3 +251,35 @@ def test_a_users_own_feeder_is_built_on(run, asked: dict, village_file: Path, tm
     assert seen.exit_code == 0, seen.errors
     assert asked["plan"].experiment.name == "village"
     assert "1 on village" in run("info", tmp_path / "library").output
+
+
+@pytest.mark.parametrize("command", ["build", "show"])
+def test_a_shipped_recipe_is_found_by_its_name(run, tmp_path: Path, monkeypatch, command: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = {"build": ["--accept", 0, "--out", tmp_path / "lib"], "show": []}[command]
+    seeds = ["7"] if command == "show" else []
+    seen = run(command, *seeds, "--config", "ieee13x", *arguments)
+    assert seen.exit_code == 2
+    assert "ieee13x: no such file, and no shipped one of that name; did you mean 'ieee13'" in " ".join(
+        seen.errors.split()
+    )
+    by_name = run("show", 7, "--config", "ieee13").output
+    shipped = run("recipes", "ieee13").output
+    (tmp_path / "mine.toml").write_text(shipped, encoding="utf-8")
+    assert by_name == run("show", 7, "--config", "mine.toml").output
+    (tmp_path / "ieee13").write_text(shipped.replace('system = "ieee13"', 'system = "ieee34"'), encoding="utf-8")
+    assert json.loads(run("show", 7, "--config", "ieee13").output)["dc_sites"] != json.loads(by_name)["dc_sites"]
+
+
+def test_shipped_settings_are_listed_and_printed(run) -> None:
+    seen = run("recipes")
+    assert seen.exit_code == 0
+    assert [line.split()[0] for line in seen.output.splitlines()][:2] == ["recipes/ieee123", "recipes/ieee13"]
+    listed = json.loads(run("recipes", "--json").output)["settings"]
+    assert {"recipes/ieee13_mixture", "training/ieee13", "nightly/ieee13"} <= {entry["name"] for entry in listed}
+    assert all(Path(entry["file"]).is_file() and entry["about"] for entry in listed)
+    assert run("recipes", "training/ieee13").output == Path(
+        next(entry["file"] for entry in listed if entry["name"] == "training/ieee13")
+    ).read_text(encoding="utf-8")
+    wrong = run("recipes", "ieee13x")
+    assert (wrong.exit_code, "did you mean 'ieee13'" in wrong.errors) == (2, True)
