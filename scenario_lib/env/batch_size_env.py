@@ -69,11 +69,11 @@ class _EpisodeEnv(gym.Env[Singles, Any]):
         self._obs_config, self._settings = obs_config, settings
         self._library = settings.scenario_library
         self._worker = None if settings.worker is None else WorkerShare(*settings.worker)
-        self._sampler = (
-            None if self._library is None else ScenarioSampler(self._library, self._worker, settings.coverage)
-        )
+        library, worker = self._library, self._worker
+        self._sampler = None if library is None else ScenarioSampler(library, worker, settings.coverage)
         self._ofo = OFOBaseline(self._library, settings.reward_config) if settings.ofo_baseline else None
-        self._backend = _backend_of(make_sim_fn, BackendSettings(obs_config, settings, self._choose_sites, self._ofo))
+        self.backend_settings = BackendSettings(obs_config, settings, self._choose_sites, self._ofo)
+        self._backend = _backend_of(make_sim_fn, self.backend_settings)
         self.action_space = action_space(settings.action_mode, obs_config.model_labels, obs_config.feasible_batch_sizes)
         self.observation_space = observation_space(obs_config, settings.extensions)
         self._extended = settings.extended(1, single=True)

@@ -178,7 +178,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
         self._ofo = OFOBaseline(settings.scenario_library, settings.reward_config) if settings.ofo_baseline else None
         self._source = source
         self._simulator: BatchSimulator | None = None
-        self._backend = BackendSettings(obs_config, settings, choose_sites, self._ofo, vector.threads)
+        self.backend_settings = BackendSettings(obs_config, settings, choose_sites, self._ofo, vector.threads)
         self._ahead, self._prefetch = EpisodesAhead(source), vector.prefetch
         self._most_steps = vector.max_episode_steps
         self._samplers = ScenarioSamplers(settings.scenario_library, settings.worker, settings.coverage, self.num_envs)
@@ -335,8 +335,8 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
         if self._ofo is not None:
             self._ofo.require_trace(episode)
         compiled = self._ahead.episode(i, episode, self._drawer(record))
-        self._simulator = self._source.simulator(self.num_envs, compiled, self._backend, self._simulator)
-        self._simulator.begin(i, compiled, self._backend.ofo_penalty(episode, compiled.n_seconds))
+        self._simulator = self._source.simulator(self.num_envs, compiled, self.backend_settings, self._simulator)
+        self._simulator.begin(i, compiled, self.backend_settings.ofo_penalty(episode, compiled.n_seconds))
         self._begun[i] = True
         self._n_steps[i] = episode.n_steps if self._most_steps is None else min(episode.n_steps, self._most_steps)
         self._start_s[i] = episode.start_s

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from scenario_lib._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from scenario_lib.learning.any_trainer import EnvironmentPolicy as EnvironmentPolicy
+    from scenario_lib.learning.any_trainer import export_sb3 as export_sb3
     from scenario_lib.learning.evaluation import EvaluationOptions as EvaluationOptions
     from scenario_lib.learning.evaluation import evaluate as evaluate
     from scenario_lib.learning.policy import PolicyController as PolicyController
@@ -18,12 +20,14 @@ if TYPE_CHECKING:
     from scenario_lib.learning.training import train as train
 
 _HOME = {
+    "EnvironmentPolicy": "any_trainer",
     "EvaluationOptions": "evaluation",
     "PolicyController": "policy",
     "TrainedPolicy": "policy",
     "TrainingRun": "training",
     "TrainingSettings": "settings",
     "evaluate": "evaluation",
+    "export_sb3": "any_trainer",
     "train": "training",
 }
 

@@ -4,11 +4,13 @@
 """
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from scenario_lib._files import file_digest
 from scenario_lib.env.factories import (
     agent_site,
     make_batch_size_env,
@@ -19,7 +21,13 @@ from scenario_lib.env.factories import (
     open_environment_parts,
 )
 from scenario_lib.env.observation import ObservationConfig
+from scenario_lib.errors import MissingExtraError
+from scenario_lib.learning.policy import TrainedRecord, TrainingLibrary
 from scenario_lib.learning.settings import TrainingSettings
+from scenario_lib.library.layout import METADATA
+from scenario_lib.library.library import ScenarioLibrary
+from scenario_lib.library.record import ScenarioRecord
+from scenario_lib.scenario.model import scenario_digest
 from scenario_lib.simulation.engines import REFERENCE
 
 _PASSED_ON = ("observation", "action", "truncate_episode", "ofo_baseline", "coverage", "engine")
@@ -110,3 +118,27 @@ def _environment_arguments(training: TrainingEnvironments) -> dict[str, Any]:
     if not chosen.shared:
         arguments["site"] = chosen.site
     return {**arguments, "reward": training.settings.reward, "system": training.system}
+
+
+def require_extra() -> None:
+    """Refuse to train without the extra.
+
+    Raises:
+        MissingExtraError: Naming the command that installs it.
+    """
+    for name in ("stable_baselines3", "torch"):
+        if find_spec(name) is None:
+            raise MissingExtraError(f"training needs {name}, which is not here: pip install 'scenario-lib[train]'")
+
+
+def training_library(library: ScenarioLibrary) -> TrainingLibrary:
+    """What identifies a library and each of its records."""
+    records = tuple(record_identity(library, record) for record in library)
+    return TrainingLibrary(file_digest(library.path / METADATA), records)
+
+
+def record_identity(library: ScenarioLibrary, record: ScenarioRecord) -> TrainedRecord:
+    """Seed, recipe and digest of a record; computed where its library does not say."""
+    if record.digests is not None:
+        return TrainedRecord(record.seed, record.digests.recipe, record.digests.scenario_digest)
+    return TrainedRecord(record.seed, library.recipe_of(record).id, scenario_digest(library.materialize(record)))

@@ -40,13 +40,15 @@ from scenario_lib.env.simulator import Simulator, as_simulator, make_sim_fn
 from scenario_lib.errors import InvalidSettingError, PolicyError, SharedSeedsError, UnknownNameError
 from scenario_lib.execution.tasks import RunOptions, TaskOutcome, run_tasks
 from scenario_lib.feeders.experiment import DURATION_S, Experiment
+from scenario_lib.learning.any_trainer import AnyPolicy, as_policy_source, load_policy
 from scenario_lib.learning.comparison import Comparison, Figures, ScenarioFigures, figures_of
-from scenario_lib.learning.policy import TrainedPolicy, TrainedRecord
+from scenario_lib.learning.environments import record_identity
+from scenario_lib.learning.policy import TrainedPolicy
 from scenario_lib.library.library import AnyLibrary, ScenarioLibrary, opened
 from scenario_lib.library.recipe import located_experiment
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.views import spread_records
-from scenario_lib.scenario.model import Scenario, scenario_digest
+from scenario_lib.scenario.model import Scenario
 from scenario_lib.screening.criteria import as_screened, tuning_text
 from scenario_lib.simulation.assets import Assets, assets_digest, load_assets
 from scenario_lib.simulation.controller import ControllerPolicy, as_controller
@@ -102,7 +104,7 @@ def run_trained(
     scenario: Scenario,
     experiment: Experiment,
     assets: Assets,
-    control: TrainedPolicy | PolicyTeam,
+    control: AnyPolicy | PolicyTeam,
     engine: Engine,
     n_steps: int = DURATION_S,
 ) -> Rollout:
@@ -158,7 +160,7 @@ _MOST_NAMED = 5
 
 
 def held_out_warnings(
-    library: ScenarioLibrary, policies: Sequence[TrainedPolicy], allow_shared_seeds: bool
+    library: ScenarioLibrary, policies: Sequence[AnyPolicy], allow_shared_seeds: bool
 ) -> tuple[str, ...]:
     """Sentences about seeds that a library shares with what policies were trained on; none where all is well.
 
@@ -190,13 +192,6 @@ def held_out_warnings(
     return tuple(warnings)
 
 
-def record_identity(library: ScenarioLibrary, record: ScenarioRecord) -> TrainedRecord:
-    """Seed, recipe and digest of a record; computed where its library does not say."""
-    if record.digests is not None:
-        return TrainedRecord(record.seed, record.digests.recipe, record.digests.scenario_digest)
-    return TrainedRecord(record.seed, library.recipe_of(record).id, scenario_digest(library.materialize(record)))
-
-
 def other_data(library: ScenarioLibrary, specs_dir: Path | None, system: str | None) -> str | None:
     """A sentence if a library was built on other power traces or fits than the given ones; None if it was not.
 
@@ -220,7 +215,7 @@ class EvaluationOptions:
     """Settings of an evaluation.
 
     Attributes:
-        policies: Directories of trained policies.
+        policies: Directories of trained policies, or policies themselves, also of other trainers.
         baselines: Named policies to compare with, among those of `simulation.policies`.
         records: How many records, spread over the library; None for all.
         specs_dir: Spec cache to replay on; None means the shipped one.
@@ -232,7 +227,7 @@ class EvaluationOptions:
             called like one, or "package.module:name". With several jobs, workers import them.
     """
 
-    policies: tuple[Path, ...] = ()
+    policies: tuple[Path | AnyPolicy, ...] = ()
     baselines: tuple[str, ...] = ("none", "ofo", "rule-based")
     records: int | None = None
     specs_dir: Path | None = None
@@ -244,7 +239,8 @@ class EvaluationOptions:
     controllers: tuple[ControllerPolicy, ...] = ()
 
     def __post_init__(self) -> None:
-        convert_fields(self, policies=tuple_of(as_path), baselines=tuple_of(as_text), teams=tuple_of(tuple_of(as_path)))
+        convert_fields(self, policies=tuple_of(as_policy_source), teams=tuple_of(tuple_of(as_path)))
+        convert_fields(self, baselines=tuple_of(as_text))
         convert_fields(self, records=optional(as_whole_number), specs_dir=optional(as_path), system=optional(as_system))
         convert_fields(self, controllers=tuple_of(as_controller))
         convert_fields(self, allow_shared_seeds=as_flag, engine=as_engine, run=built_as(RunOptions))
@@ -257,7 +253,7 @@ class EvaluationOptions:
             raise InvalidSettingError("nothing to evaluate; give baselines, policies, or both")
 
 
-Control = str | TrainedPolicy | PolicyTeam | ControllerPolicy
+Control = str | AnyPolicy | PolicyTeam | ControllerPolicy
 
 Task = tuple[int, int]
 """Index of a record, and position of a control."""
@@ -282,16 +278,16 @@ def evaluate(
     """
     instance_of(EvaluationOptions)("options", options)
     library = opened(path)
-    loaded = {folder: TrainedPolicy.load(folder) for folder in chain(options.policies, *options.teams)}
-    teams = [PolicyTeam(tuple(loaded[folder] for folder in team)) for team in options.teams]
-    policies = list(loaded.values())
+    own = [load_policy(source) for source in options.policies]
+    teams = [PolicyTeam(tuple(TrainedPolicy.load(folder) for folder in team)) for team in options.teams]
+    policies = [*own, *chain.from_iterable(team.policies for team in teams)]
     _require_feeder(library, policies)
     wrong_data = other_data(library, options.specs_dir, options.system)
     warnings = [*held_out_warnings(library, policies, options.allow_shared_seeds), *filter(None, [wrong_data])]
     controls: list[Control] = [
         *options.baselines,
         *options.controllers,
-        *(loaded[folder] for folder in options.policies),
+        *own,
         *teams,
     ]
     names = _control_names(controls)
@@ -346,7 +342,7 @@ def _control_names(controls: Sequence[Control]) -> tuple[str, ...]:
     return names
 
 
-def _require_feeder(library: ScenarioLibrary, policies: Sequence[TrainedPolicy]) -> None:
+def _require_feeder(library: ScenarioLibrary, policies: Sequence[AnyPolicy]) -> None:
     feeders = sorted({recipe.experiment.name for recipe in library.recipes.values()})
     for policy in policies:
         if feeders != [policy.card.feeder]:
@@ -358,7 +354,7 @@ def _require_feeder(library: ScenarioLibrary, policies: Sequence[TrainedPolicy])
             _require_batch_sizes(policy, recipe.experiment)
 
 
-def _require_batch_sizes(policy: TrainedPolicy, experiment: Experiment) -> None:
+def _require_batch_sizes(policy: AnyPolicy, experiment: Experiment) -> None:
     """A policy moves along the lists of batch sizes that it was trained with; along others it would do something else.
 
     Raises:

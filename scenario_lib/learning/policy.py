@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -344,6 +344,24 @@ def _name(folder: Path) -> str:
     return resolved.parent.name if resolved.name == NEWEST else resolved.name
 
 
+class ActingPolicy(Protocol):
+    """A policy that observes what its card says."""
+
+    @property
+    def name(self) -> str:
+        """Its name in tables."""
+        ...
+
+    @property
+    def card(self) -> PolicyCard:
+        """What it observes and sets."""
+        ...
+
+    def act(self, observation: NDArray[np.float32]) -> NDArray[np.int64]:
+        """The action for an observation, of the environment's shape."""
+        ...
+
+
 class PolicyController(Controller[DatacenterBackend, GridBackend]):  # type: ignore[misc]
     """A trained policy as an openg2g controller.
 
@@ -359,7 +377,7 @@ class PolicyController(Controller[DatacenterBackend, GridBackend]):  # type: ign
         PolicyError: A site of the policy is missing; at `start`, the feeder's bus-phases are not the policy's.
     """
 
-    def __init__(self, policy: TrainedPolicy, datacenters: Mapping[str, Any], grid: Any) -> None:
+    def __init__(self, policy: "ActingPolicy", datacenters: Mapping[str, Any], grid: Any) -> None:
         missing = [site for site in policy.card.sites if site not in datacenters]
         if missing:
             raise PolicyError(

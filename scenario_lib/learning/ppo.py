@@ -20,6 +20,7 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import VecNormalize
 
+from scenario_lib._values import refused
 from scenario_lib.errors import PolicyError
 from scenario_lib.learning.actor import Actor, Layer, Normalization, RunningStatistics
 from scenario_lib.learning.environments import TrainingEnvironments, base_seed, environment_facts, make_vector_env
@@ -204,6 +205,25 @@ def normalization_of(environments: Any) -> Normalization:
         clip_rewards=environments.clip_reward,
         epsilon=environments.epsilon,
     )
+
+
+def vec_normalize_of(environment: Any) -> VecNormalize | None:
+    """The `VecNormalize` around an environment, below other wrappers; None if there is none."""
+    while not isinstance(environment, VecNormalize) and hasattr(environment, "venv"):
+        environment = environment.venv
+    return environment if isinstance(environment, VecNormalize) else None
+
+
+def activation_of(model: Any) -> str:
+    """Name of the activation between a policy's layers.
+
+    Raises:
+        InvalidSettingError: Another one than tanh or relu.
+    """
+    for name, kind in _ACTIVATIONS.items():
+        if model.policy.activation_fn is kind:
+            return name
+    raise refused("activation of the model", model.policy.activation_fn.__name__, "Tanh or ReLU")
 
 
 def actor_of(model: Any, activation: str) -> Actor:

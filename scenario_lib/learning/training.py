@@ -1,15 +1,13 @@
 """Train a policy on a library: check, start or resume, and leave a directory that `evaluate` can use."""
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
-from scenario_lib._files import file_digest
 from scenario_lib._values import as_flag, as_path, as_system, as_text, built_as, convert_fields, instance_of, optional
-from scenario_lib.errors import InvalidSettingError, MissingExtraError, TrainingError
-from scenario_lib.learning.environments import TrainingEnvironments
-from scenario_lib.learning.evaluation import other_data, record_identity
-from scenario_lib.learning.policy import MODEL, TrainingLibrary, require_unchanged
+from scenario_lib.errors import InvalidSettingError, TrainingError
+from scenario_lib.learning.environments import TrainingEnvironments, require_extra, training_library
+from scenario_lib.learning.evaluation import other_data
+from scenario_lib.learning.policy import MODEL, require_unchanged
 from scenario_lib.learning.run_folder import (
     RunFolder,
     ShowProgress,
@@ -18,7 +16,6 @@ from scenario_lib.learning.run_folder import (
     require_same_run,
 )
 from scenario_lib.learning.settings import TrainingSettings
-from scenario_lib.library.layout import METADATA
 from scenario_lib.library.library import ScenarioLibrary, library_path
 from scenario_lib.library.place import require_apart
 from scenario_lib.library.recipe import require_one_feeder
@@ -88,23 +85,6 @@ def train(run: TrainingRun, show: ShowProgress | None = None) -> TrainingResult:
     with folder.claimed():
         checkpoint = _checkpoint(run, folder, trained_on.digest)
         return run_ppo(PPORun(world, trained_on, folder, checkpoint, run.device), show or (lambda _: None))
-
-
-def require_extra() -> None:
-    """Refuse to train without the extra.
-
-    Raises:
-        MissingExtraError: Naming the command that installs it.
-    """
-    for name in ("stable_baselines3", "torch"):
-        if find_spec(name) is None:
-            raise MissingExtraError(f"training needs {name}, which is not here: pip install 'scenario-lib[train]'")
-
-
-def training_library(library: ScenarioLibrary) -> TrainingLibrary:
-    """What identifies a library and each of its records."""
-    records = tuple(record_identity(library, record) for record in library)
-    return TrainingLibrary(file_digest(library.path / METADATA), records)
 
 
 def _checkpoint(run: TrainingRun, folder: RunFolder, library_digest: str) -> TrainingCheckpoint | None:

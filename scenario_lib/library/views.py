@@ -97,8 +97,13 @@ class LibraryView:
         self._probabilities = None if weight is None else _probabilities([weight(r) for r in self.scenarios])
 
     @property
+    def library(self) -> ScenarioLibrary:
+        """The whole library."""
+        return self._library
+
+    @property
     def path(self) -> Path:
-        """Where the whole library is."""
+        """Path of the whole library."""
         return self._library.path
 
     @property

@@ -10,9 +10,9 @@ from policy_samples import WritePolicy
 from scenario_lib.errors import InvalidSettingError, PolicyError, SharedSeedsError, UnknownNameError
 from scenario_lib.execution.tasks import RunOptions
 from scenario_lib.learning.comparison import write_comparison
+from scenario_lib.learning.environments import training_library
 from scenario_lib.learning.evaluation import EvaluationOptions, evaluate
 from scenario_lib.learning.policy import TrainingLibrary
-from scenario_lib.learning.training import training_library
 from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.simulation.engines import Engine
 

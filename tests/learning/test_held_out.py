@@ -7,9 +7,9 @@ import pytest
 from policy_samples import WritePolicy
 
 from scenario_lib.errors import SharedSeedsError
+from scenario_lib.learning.environments import training_library
 from scenario_lib.learning.evaluation import held_out_warnings, other_data
 from scenario_lib.learning.policy import TrainedPolicy, TrainingLibrary
-from scenario_lib.learning.training import training_library
 from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.library.recipe import DataDigests
 from scenario_lib.simulation.assets import assets_digest

@@ -20,7 +20,7 @@ def test_policies_and_evaluations_load_no_pytorch() -> None:
 
 
 def test_a_missing_extra_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    import scenario_lib.learning.training as module
+    import scenario_lib.learning.environments as module
 
     monkeypatch.setattr(module, "find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'scenario-lib\[train\]'"):
