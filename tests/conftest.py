@@ -1,12 +1,19 @@
-"""What tests of several folders share: the golden data's folder, and the village, a feeder that does not ship."""
+"""What tests of several folders share: golden data, the village (a feeder that does not ship), libraries, a cluster.
 
+Everything that the tests and the processes that they start put among temporary files lies in one folder, which is
+removed in the end, and is kept if a test failed. What is left there although its process ended of itself is an error.
+"""
+
+import os
 import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from dask_cluster import dask_cluster
+from filelock import FileLock
 
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.experiment_file import load_experiment
@@ -22,6 +29,50 @@ DATA = Path(__file__).parent / "data"
 
 # A shell starts what it runs in the background with SIGINT ignored, and so would be the commands that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+_WORKER = "PYTEST_XDIST_WORKER"
+_TEMPORARY = pytest.StashKey[Path]()
+_MAY_STAY = (
+    "pytest-of-",  # pytest's own, with the `tmp_path` of every test
+    "scenario-lib-bundles-",  # of a cluster's workers that tests kill
+    "scenario-lib-circuit-",  # of circuits whose trial tests kill
+    f"scenario-lib-{os.getuid()}",  # machine code, where nothing else can be written
+    "torchinductor_",  # PyTorch makes it when it is imported
+    "dask-scratch-space",  # of Dask's workers that are killed
+)
+_SLOW = set((Path(__file__).parent / "slow_tests.txt").read_text(encoding="utf-8").splitlines())
+_SLOW_FIXTURES = {"built_library", "compiled_library", "dask_address"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A folder for temporary files, which processes started from here inherit, those of pytest-xdist included."""
+    if _WORKER not in os.environ:
+        folder = Path(tempfile.mkdtemp(prefix="scenario-lib-tests-"))
+        os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
+        config.stash[_TEMPORARY] = folder
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Nothing may be left behind but what a process that was killed could not remove."""
+    folder = session.config.stash.get(_TEMPORARY, None)
+    if folder is None or exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        return
+    left = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(_MAY_STAY))
+    if left:
+        print(f"\nleft behind in {folder}: {', '.join(left)}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is slow by its name or its fixtures; the longest come first, so that no process ends alone."""
+    for item in items:
+        file = item.path.relative_to(item.config.rootpath).as_posix()
+        named = {f"{file}::*", f"{file}::{getattr(item, 'originalname', item.name)}"} & _SLOW
+        if named or _SLOW_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: "test_documentation.py" not in item.nodeid)
 
 
 @pytest.fixture(scope="session")
@@ -67,25 +118,34 @@ def _working_directory_kept() -> Iterator[None]:
     assert Path.cwd() == before
 
 
+def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """A folder that is made by the first of pytest-xdist's processes that asks for it, and serves all of them."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if _WORKER in os.environ else base) / name
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.exists():
+            make(folder)
+    return folder
+
+
+def _build(engine: Engine) -> Callable[[Path], object]:
+    plan = MeasurePlan(load_experiment("ieee13"), RandomizationSettings(), ScreeningCriteria(), engine=engine)
+    return lambda out: build_library(plan, CandidateRequest(seeds=(7, 1007, 2007, 3007)), BuildOptions(out))
+
+
 @pytest.fixture(scope="session")
 def built_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real library: ieee13 on the reference engine with one worker, seeds 7 and 2007 accepted, 1007 and 3007 not.
 
     Copy it to change it.
     """
-    plan = MeasurePlan(
-        load_experiment("ieee13"), RandomizationSettings(), ScreeningCriteria(), engine=Engine("reference")
-    )
-    out = tmp_path_factory.mktemp("built") / "library"
-    return build_library(plan, CandidateRequest(seeds=(7, 1007, 2007, 3007)), BuildOptions(out)).path
+    return made_once(tmp_path_factory, "built", _build(Engine("reference")))
 
 
 @pytest.fixture(scope="session")
 def compiled_library(tmp_path_factory: pytest.TempPathFactory) -> ScenarioLibrary:
     """The same on the compiled engine, opened."""
-    plan = MeasurePlan(load_experiment("ieee13"), RandomizationSettings(), ScreeningCriteria())
-    out = tmp_path_factory.mktemp("compiled") / "library"
-    return ScenarioLibrary(build_library(plan, CandidateRequest(seeds=(7, 1007, 2007, 3007)), BuildOptions(out)).path)
+    return ScenarioLibrary(made_once(tmp_path_factory, "compiled", _build(Engine())))
 
 
 @pytest.fixture(scope="session")

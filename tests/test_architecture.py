@@ -234,3 +234,20 @@ def test_the_insides_of_openg2g_are_touched_in_one_file() -> None:
         if base in ("OpenDSSGrid", "OfflineDatacenter", "ServerPool", "BusVoltages")
     ]
     assert not subclasses
+
+
+def test_the_list_of_slow_tests_names_tests_that_are_there() -> None:
+    entries = (ROOT / "tests" / "slow_tests.txt").read_text(encoding="utf-8").splitlines()[1:]
+    assert len(entries) == len(set(entries)) > 50
+    for entry in entries:
+        file, _, name = entry.partition("::")
+        assert name == "*" or f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), entry
+
+
+def test_processes_that_tests_start_can_be_interrupted_and_share_a_temporary_folder() -> None:
+    interruptible = "signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+    code = f"import signal, tempfile; print({interruptible}, tempfile.gettempdir())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    answer, folder = done.stdout.split()
+    assert answer == "True"
+    assert Path(folder).name.startswith("scenario-lib-tests-")

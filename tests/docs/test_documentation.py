@@ -6,6 +6,9 @@ A page runs in an empty folder in which `data` and `benchmarks` are those of the
 - `python`: a statement or several; the names of one block are there in the next ones of the page.
 - a block whose first line is a comment like `# file: my/experiment.toml` is written to that file.
 
+Commands are forks of one process that has all modules loaded (`preloaded.py`), and see one core. Only the README's
+builds draw pages: drawing takes longer than building, and once is enough to know that it works.
+
 Blocks that take minutes stand under the comment `skip: next if(not long, ...)`; `scripts/docs --run` runs them too.
 Those that need an extra stand under `skip: next if(not have("its module"), ...)`.
 """
@@ -13,11 +16,13 @@ Those that need an extra stand under `skip: next if(not have("its module"), ...)
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from unittest import SkipTest
 
 import pytest
+from preloaded import NO_PAGES, preloaded_command
 from sybil import Document, Example, Sybil
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown import CodeBlockParser, SkipParser
@@ -29,10 +34,10 @@ FILE_MARKS = ("# file: ", "! file: ")
 
 
 def run_shell(example: Example) -> None:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    folders = [*example.namespace.get("commands", ()), str(Path(sys.executable).parent), os.environ["PATH"]]
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", example.parsed],
-        env={**os.environ, "PATH": path},
+        env={**os.environ, "PATH": os.pathsep.join(folders)},
         capture_output=True,
         text=True,
         check=False,
@@ -77,12 +82,20 @@ def evaluated(document: Document) -> int:
     return ran
 
 
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with preloaded_command(tmp_path_factory.mktemp("commands")) as folder:
+        yield folder
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_blocks_of_a_page_run(page: Path, commands: Path, tmp_path: Path, monkeypatch) -> None:
     for folder in ("data", "benchmarks"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     document = parsed(page)
-    document.namespace |= {"long": LONG in os.environ, "have": find_spec}
+    document.namespace |= {"long": LONG in os.environ, "have": find_spec, "commands": [str(commands)]}
+    if page.name != "README.md":
+        monkeypatch.setenv(NO_PAGES, "1")
     with monkeypatch.context() as moved:
         moved.chdir(tmp_path)
         evaluated(document)
