@@ -121,7 +121,8 @@ def _working_directory_kept() -> Iterator[None]:
 def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
     """A folder that is made by the first of pytest-xdist's processes that asks for it, and serves all of them."""
     base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if _WORKER in os.environ else base) / name
+    folder = (base.parent if _WORKER in os.environ else base) / name / "library"
+    folder.parent.mkdir(exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):
         if not folder.exists():
             make(folder)
