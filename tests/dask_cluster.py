@@ -34,10 +34,8 @@ def dask_cluster(folder: Path) -> Iterator[str]:
 
     The workers run in empty folders, and find the sample tasks of the tests.
     """
-    paths = os.pathsep.join(str(TESTS / name) for name in ("execution", "screening"))
-    environment = {**os.environ, "PYTHONPATH": paths}
     with dask_scheduler(folder) as (address, _):
-        workers = [_worker(address, folder / f"worker{number}", environment) for number in range(N_WORKERS)]
+        workers = [dask_worker(address, folder / f"worker{number}") for number in range(N_WORKERS)]
         with workers[0], workers[1]:
             from distributed import Client
 
@@ -46,9 +44,14 @@ def dask_cluster(folder: Path) -> Iterator[str]:
             yield address
 
 
-def _worker(address: str, folder: Path, environment: dict[str, str]):
+def dask_worker(address: str, folder: Path, *options: str):
+    """A worker of one thread, in an empty folder that is made for it; gives the process of its nanny."""
     folder.mkdir()
-    return _started("dask_worker", [address, "--nthreads", "1", "--no-dashboard"], folder, environment)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(str(TESTS / name) for name in ("execution", "screening")),
+    }
+    return _started("dask_worker", [address, "--nthreads", "1", "--no-dashboard", *options], folder, environment)
 
 
 @contextmanager

@@ -1,25 +1,22 @@
-"""Run tasks on the machines of a cluster, through joblib's backends for Dask and Ray.
+"""Run tasks on the workers that a cluster has at the moment, be they none, few or many.
 
-A task goes out in an envelope: with the bundle at first, later with the bundle's digest alone. A worker that has not
-got the bundle, because it came late or was started again, says so, and gets the task again with the bundle. This is
-the only file that knows one kind of cluster from another.
+Tasks are handed out one by one, so many as the workers of the moment can have under way and in waiting, and each reply
+is kept apart by the handle of its task. A task whose worker died, although the cluster itself has tried it again
+elsewhere, gets one more try when nothing else is under way, and answers for itself.
 """
 
-import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from importlib import import_module
-from typing import Any
-
-from joblib import delayed
+from typing import Any, Protocol
 
 from scenario_lib.errors import ClusterError, MissingExtraError
-from scenario_lib.execution.options import DIED_TWICE, Cluster, Result, RunOptions, Task, TaskOutcome, TaskQueue
+from scenario_lib.execution.options import DIED_TWICE, Cluster, Result, RunOptions, Task, TaskOutcome
 from scenario_lib.execution.task_bundle import (
-    BundleMissing,
     PortableTask,
-    Reply,
     TaskEnvelope,
     TaskRefused,
     identity,
@@ -28,28 +25,57 @@ from scenario_lib.execution.task_bundle import (
     run_envelope,
 )
 
+logger = logging.getLogger(__name__)
 
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """A cluster that takes joblib's delayed calls.
+WORKER_LOST = object()
+"""In place of a reply: the workers that ran the task died, and the cluster's own attempts are used up."""
 
-    Attributes:
-        cores: Tasks that it runs at a time.
-        run: Results of calls as they come back; calls are read as cores become free.
-        worker_lost: What `run` raises when a call's worker died and the cluster's own attempts are used up.
-    """
-
-    cores: int
-    run: Callable[[Iterable[Any]], Iterator[Any]]
-    worker_lost: tuple[type[Exception], ...]
+_LOOK_EVERY_S = 0.5
+_TELL_EVERY_S = 30.0
+_LEAST_UNDER_WAY = 2
+"""Tasks handed out though there is no worker: what a cluster that starts workers for waiting tasks goes by."""
 
 
-def connected(cluster: Cluster) -> AbstractContextManager[Pool]:
+class ClusterConnection(Protocol):
+    """A cluster that runs functions."""
+
+    @property
+    def name(self) -> str:
+        """What it is and where, for messages."""
+        ...
+
+    @property
+    def remedy(self) -> str:
+        """How its workers are started."""
+        ...
+
+    def workers(self) -> dict[str, int]:
+        """Tasks that each connected worker runs at a time, by its address."""
+        ...
+
+    def share(self, name: str, content: bytes) -> Callable[[], bytes]:
+        """Bring bytes to every worker, now or when it comes; the result gives them there."""
+        ...
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Hashable:
+        """Hand out a call; the result is what its reply is known by."""
+        ...
+
+    def replies(self, wait_s: float) -> list[tuple[Hashable, Any]]:
+        """Handles and results of calls that have come back, or come within some seconds; or `WORKER_LOST`.
+
+        Raises:
+            ClusterError: The cluster is gone, or a worker cannot run such a call.
+        """
+        ...
+
+
+def connected(cluster: Cluster) -> AbstractContextManager[ClusterConnection]:
     """A connection, closed on leaving.
 
     Raises:
         MissingExtraError: The extra of this kind is not installed.
-        ClusterError: Nobody answers at the address, or there are no workers.
+        ClusterError: Nobody answers at the address.
     """
     try:
         module = import_module(f"scenario_lib.execution.{cluster.kind}_backend")
@@ -57,19 +83,8 @@ def connected(cluster: Cluster) -> AbstractContextManager[Pool]:
         raise MissingExtraError(
             f"backend {cluster.kind} needs {error.name}: pip install 'scenario-lib[{cluster.kind}]'"
         ) from None
-    pool: AbstractContextManager[Pool] = module.connected(cluster.address)
-    return pool
-
-
-@contextmanager
-def left_quietly(outcomes: Generator[Any, None, None]) -> Iterator[None]:
-    """Close a generator of joblib's in the end, without its advice about tasks that were still under way."""
-    try:
-        yield
-    finally:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*still being processed by the workers", UserWarning)
-            outcomes.close()
+    connection: AbstractContextManager[ClusterConnection] = module.connected(cluster.address)
+    return connection
 
 
 def run_on_cluster(
@@ -83,73 +98,143 @@ def run_on_cluster(
     if options.cluster is None or not isinstance(function, PortableTask):
         raise TypeError(f"{function!r} cannot go to a cluster, because it does not say which files it reads")
     bundle = pack(function)
-    envelope = TaskEnvelope(bundle.digest, bundle.content, identity(function.distributions()), options)
-    with connected(options.cluster) as pool:
-        yield from _Dispatch(pool, envelope, TaskQueue(tasks)).outcomes()
+    with connected(options.cluster) as connection:
+        read = connection.share(bundle.digest, bundle.content)
+        envelope = TaskEnvelope(bundle.digest, read, identity(function.distributions()), options)
+        yield from _Dispatch(connection, envelope, tasks).outcomes()
 
 
 def require_usable(cluster: Cluster, distributions: tuple[str, ...]) -> None:
-    """Find out before any work whether a cluster answers and its workers have what we have.
+    """Find out before any work whether a cluster answers and its workers have what we have; waits for the workers.
 
     Raises:
         MissingExtraError: The extra for this backend is not installed.
-        ClusterError: No scheduler, no workers, or one with other versions; the message names it.
+        ClusterError: No scheduler, or a worker with other versions; the message names it.
     """
-    with connected(cluster) as pool:
-        expected = identity(distributions)
-        for refused in pool.run(delayed(refusal)(expected) for _ in range(pool.cores)):
-            _require_accepted(refused)
+    expected = identity(distributions)
+    with connected(cluster) as connection:
+        watch = _Watch(connection)
+        # Handed out at once: a cluster that grows with its work starts its first worker for it.
+        _check(connection, watch, expected, 1)
+        while len(watch.workers) < cluster.wait_workers:
+            watch.look(f"of {cluster.wait_workers} to wait for")
+            time.sleep(_LOOK_EVERY_S)
+        _check(connection, watch, expected, sum(watch.workers.values()))
+
+
+def _check(connection: ClusterConnection, watch: "_Watch", expected: dict[str, str], count: int) -> None:
+    waiting = {connection.submit(refusal, expected) for _ in range(count)}
+    while waiting:
+        for handle, reply in connection.replies(_LOOK_EVERY_S):
+            waiting.discard(handle)
+            _require_accepted(reply)
+        watch.look("of 1 to wait for")
+
+
+class _Watch:
+    """Which workers there are, told whenever that changes, and from time to time where there are none."""
+
+    def __init__(self, connection: ClusterConnection) -> None:
+        self._connection = connection
+        self._looked_at = self._told_at = -_TELL_EVERY_S
+        self._told: object = None
+        self.workers: dict[str, int] = {}
+
+    @property
+    def room(self) -> int:
+        """Tasks to have out: one for each core to work at, and one to go on with."""
+        return max(_LEAST_UNDER_WAY, 2 * sum(self.workers.values()))
+
+    def look(self, purpose: str = "") -> None:
+        """Ask the cluster for its workers, unless that was a moment ago."""
+        now = time.monotonic()
+        if now - self._looked_at < _LOOK_EVERY_S:
+            return
+        self._looked_at, self.workers = now, self._connection.workers()
+        count = len(self.workers)
+        if count == self._told and (count or now - self._told_at < _TELL_EVERY_S):
+            return
+        self._told, self._told_at = count, now
+        hosts = len({_host(worker) for worker in self.workers})
+        if count:
+            logger.info("%s: %d worker(s) on %d host(s) %s", self._connection.name, count, hosts, purpose)
+        else:
+            logger.info(
+                "%s has no worker; waiting for one, Ctrl-C stops. %s", self._connection.name, self._connection.remedy
+            )
+
+
+def _host(worker: str) -> str:
+    return worker.rpartition("://")[2].rpartition(":")[0] or worker
 
 
 class _Dispatch:
     """One run: what is under way on the cluster, and what comes back."""
 
-    def __init__(self, pool: Pool, envelope: TaskEnvelope, queue: TaskQueue[Any]) -> None:
-        self._pool = pool
+    def __init__(self, connection: ClusterConnection, envelope: TaskEnvelope, tasks: Iterable[Any]) -> None:
+        self._connection = connection
         self._envelope = envelope
-        self._queue = queue
-        self._bundles_to_send = pool.cores
+        self._tasks = iter(tasks)
+        self._ended = False
+        self._under_way: dict[Hashable, Any] = {}
+        self._suspects: list[Any] = []
+        self._watch = _Watch(connection)
+        self._failures: Counter[str] = Counter()
 
     def outcomes(self) -> Iterator[TaskOutcome[Any, Any]]:
-        while not self._queue.exhausted:
+        while self._fill() or self._suspects:
+            yield from self._received()
+            if self._suspects and not self._under_way:
+                yield from self._alone(self._suspects.pop())
+        if self._failures:
+            hosts = ", ".join(f"{host}: {count}" for host, count in sorted(self._failures.items()))
+            logger.info("tasks that failed, by host: %s", hosts)
+
+    def _fill(self) -> bool:
+        """Hand out what there is room for; whether anything is under way.
+
+        Nothing new goes out before tasks whose worker died have had their last try.
+        """
+        self._watch.look()
+        while not self._ended and not self._suspects and len(self._under_way) < self._watch.room:
             try:
-                yield from self._received(self._pool.run(self._calls()))
-            except self._pool.worker_lost:
-                yield from self._each_alone(self._queue.take_back())
+                task = next(self._tasks)
+            except StopIteration:
+                self._ended = True
+            else:
+                self._submit(task)
+        return bool(self._under_way)
 
-    def _calls(self) -> Iterator[Any]:
-        for task in self._queue:
-            yield delayed(run_envelope)(self._next_envelope(), task)
+    def _submit(self, task: Any) -> None:
+        self._under_way[self._connection.submit(run_envelope, self._envelope, task)] = task
 
-    def _next_envelope(self) -> TaskEnvelope:
-        if self._bundles_to_send == 0:
-            return replace(self._envelope, content=None)
-        self._bundles_to_send -= 1
-        return self._envelope
+    def _received(self) -> Iterator[TaskOutcome[Any, Any]]:
+        for handle, reply in self._connection.replies(_LOOK_EVERY_S):
+            task = self._under_way.pop(handle)
+            if reply is WORKER_LOST:
+                self._suspects.append(task)
+            else:
+                yield self._accepted(reply)
 
-    def _received(self, replies: Iterator[Reply]) -> Iterator[TaskOutcome[Any, Any]]:
-        for reply in replies:
-            _require_accepted(reply)
-            if isinstance(reply, BundleMissing):
-                self._bundles_to_send += 1
-                self._queue.again(reply.task)
-            elif isinstance(reply, TaskOutcome):
-                self._queue.finished(reply.task)
-                yield reply
+    def _alone(self, task: Any) -> Iterator[TaskOutcome[Any, Any]]:
+        """A task that was under way when workers died, with nothing else beside it."""
+        self._submit(task)
+        while self._under_way:
+            self._watch.look()
+            for handle, reply in self._connection.replies(_LOOK_EVERY_S):
+                del self._under_way[handle]
+                yield TaskOutcome(task, failure=DIED_TWICE) if reply is WORKER_LOST else self._accepted(reply)
 
-    def _each_alone(self, tasks: list[Any]) -> Iterator[TaskOutcome[Any, Any]]:
-        """Tasks that were under way when workers died, one at a time, so that each answers for itself."""
-        for task in tasks:
-            try:
-                for reply in self._pool.run(iter([delayed(run_envelope)(self._envelope, task)])):
-                    _require_accepted(reply)
-                    yield reply
-            except self._pool.worker_lost:
-                yield TaskOutcome(task, failure=DIED_TWICE)
+    def _accepted(self, reply: Any) -> TaskOutcome[Any, Any]:
+        outcome: TaskOutcome[Any, Any] = _require_accepted(reply)
+        if outcome.failure is not None:
+            self._failures[_host(outcome.worker)] += 1
+        return outcome
 
 
-def _require_accepted(reply: object) -> None:
+def _require_accepted(reply: Any) -> Any:
     if isinstance(reply, TaskRefused):
         raise ClusterError(
             f"a worker of the cluster cannot give the same results: {reply.reason}; install the same versions there"
         )
+    return reply

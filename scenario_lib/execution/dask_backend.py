@@ -1,47 +1,36 @@
-"""Dask: joblib's backend on a client of a running scheduler."""
+"""Dask: calls submitted to a running scheduler, results as they complete, files by a plugin that every worker gets."""
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError, Future
+import contextlib
+import time
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
-from distributed import Client, KilledWorker
+from distributed import Client, KilledWorker, as_completed, get_worker
 from distributed.comm import CommClosedError, get_address_host_port
-from joblib import Parallel
-from joblib._dask import DaskDistributedBackend
+from distributed.diagnostics.plugin import UploadFile
 
 from scenario_lib.errors import ClusterError
-from scenario_lib.execution.cluster import Pool, left_quietly
+from scenario_lib.execution.cluster import WORKER_LOST
+from scenario_lib.execution.options import one_line
 
 _PATIENCE_S = 10
-"""How long to wait for a scheduler, and for its first worker (s)."""
+"""How long to wait for a scheduler (s)."""
 
-
-class _Backend(DaskDistributedBackend):  # type: ignore[misc]
-    """joblib's, which waits for ever when Dask gives up on a task: it calls back on success only."""
-
-    def submit(self, func: Any, callback: Callable[[Any], None]) -> Future[Any]:
-        future: Future[Any] = super().submit(func, callback)
-        future.add_done_callback(lambda done: _tell_error(done, callback))
-        return future
-
-    def effective_n_jobs(self, n_jobs: int) -> int:
-        # With one job joblib runs the calls in this process, however many machines wait for them.
-        return max(2, int(super().effective_n_jobs(n_jobs)))
-
-
-def _tell_error(done: Future[Any], callback: Callable[[Any], None]) -> None:
-    error = done.exception()
-    if error is not None:
-        callback(error)
+_NEXT_LOOK_S = 0.01
 
 
 @contextmanager
-def connected(address: str) -> Iterator[Pool]:
+def connected(address: str) -> Iterator["_DaskConnection"]:
     """A connection to the scheduler at an address.
 
     Raises:
-        ClusterError: Nobody answers there, or no worker comes within some seconds.
+        ClusterError: Nobody answers there.
     """
     try:
         # A client that does not get as far as connecting complains when it is collected.
@@ -53,27 +42,86 @@ def connected(address: str) -> Iterator[Pool]:
             f"address as --scheduler"
         ) from None
     with client:
+        connection = _DaskConnection(client)
         try:
-            client.wait_for_workers(1, timeout=_PATIENCE_S)
-        except TimeoutError:
-            raise ClusterError(
-                f"the Dask scheduler at {address} has no workers; start some with 'dask worker {address}'"
-            ) from None
-        cores = sum(client.ncores().values())
-        yield Pool(cores, lambda calls: _run(client, cores, calls), (KilledWorker,))
+            yield connection
+        except (CancelledError, CommClosedError, OSError) as error:
+            if client.status == "running" and not isinstance(error, CancelledError | CommClosedError):
+                raise
+            raise connection.gone(error) from None
+        finally:
+            connection.leave()
 
 
-def _run(client: Client, cores: int, calls: Iterable[Any]) -> Iterator[Any]:
-    backend = _Backend(client=client, pure=False)
-    outcomes = Parallel(
-        n_jobs=-1, backend=backend, return_as="generator_unordered", pre_dispatch=2 * cores, batch_size=1
-    )(calls)
-    try:
-        with left_quietly(outcomes):
-            for outcome in outcomes:  # noqa: UP028 - "yield from" would pass a close on before it is left quietly
-                yield outcome
-    except (CancelledError, CommClosedError) as error:
-        address = client.scheduler.address
+@dataclass(frozen=True, slots=True)
+class _UploadedFile:
+    """A file that a plugin wrote where the worker has its own files."""
+
+    name: str
+
+    def __call__(self) -> bytes:
+        return (Path(get_worker().local_directory) / self.name).read_bytes()
+
+
+class _DaskConnection:
+    """See `ClusterConnection`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._address = client.scheduler.address
+        self._completed = as_completed(loop=client.loop, with_results=True, raise_errors=False)
+        self._plugins: list[str] = []
+        self.name = f"the Dask scheduler at {self._address}"
+        self.remedy = f"Start some with 'dask worker {self._address} --nthreads 1'"
+
+    def workers(self) -> dict[str, int]:
+        return dict(self._client.ncores())
+
+    def share(self, name: str, content: bytes) -> Callable[[], bytes]:
+        # Named anew for each run: a plugin of one run ends with it, and must not end that of another.
+        file = f"scenario-lib-{name[:16]}-{uuid4().hex}"
+        with TemporaryDirectory(prefix="scenario-lib-bundle-") as folder:
+            (Path(folder) / file).write_bytes(content)
+            self._client.register_plugin(UploadFile(str(Path(folder) / file), load=False), name=file)
+        self._plugins.append(file)
+        return _UploadedFile(file)
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Hashable:
+        future = self._client.submit(function, *arguments, pure=False)
+        self._completed.add(future)
+        key: str = future.key
+        return key
+
+    def replies(self, wait_s: float) -> list[tuple[Hashable, Any]]:
+        until = time.monotonic() + wait_s
+        batch = self._completed.next_batch(block=False)
+        while not batch and time.monotonic() < until:
+            time.sleep(_NEXT_LOOK_S)
+            batch = self._completed.next_batch(block=False)
+        return [(future.key, self._reply(future.status, result)) for future, result in batch]
+
+    def _reply(self, status: str, result: Any) -> Any:
+        if isinstance(result, CancelledError):  # of a client that lost its scheduler; nobody else cancels
+            raise self.gone(result)
+        if status != "error":
+            return result
+        error = result[1]
+        if isinstance(error, KilledWorker):
+            return WORKER_LOST
         raise ClusterError(
-            f"the Dask scheduler at {address} is gone ({type(error).__name__}); start it again"
-        ) from None
+            f"a worker of the cluster cannot run tasks ({one_line(error)}); install the same versions there"
+        )
+
+    def gone(self, error: BaseException) -> ClusterError:
+        """The error of a scheduler that does not answer any more."""
+        return ClusterError(
+            f"the Dask scheduler at {self._address} is gone ({type(error).__name__}); start it again, and give the "
+            f"same command: a build goes on with --resume, and loses nothing that is finished"
+        )
+
+    def leave(self) -> None:
+        """Take back what is not done, and let workers to come have no files of this run."""
+        self._completed.clear()
+        for name in self._plugins if self._client.status == "running" else ():
+            with contextlib.suppress(OSError, TimeoutError, CancelledError):
+                self._client.unregister_worker_plugin(name)

@@ -1,11 +1,9 @@
-"""How tasks are run and where, what becomes of each, and the queue that they wait in.
+"""How tasks are run and where, and what becomes of each.
 
 Nothing here may change what comes out of a task: its result, or why there is none.
 """
 
 import math
-from collections import deque
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -21,13 +19,15 @@ class Cluster:
     Attributes:
         kind: "dask" or "ray".
         address: Of its scheduler, such as "tcp://host:8786"; None with Ray means to start one on this machine.
+        wait_workers: Workers that must be connected before tasks are handed out; more may come, and go, afterwards.
 
     Raises:
-        InvalidSettingError: No such kind, or Dask without an address.
+        InvalidSettingError: No such kind, Dask without an address, or less than one worker.
     """
 
     kind: str
     address: str | None = None
+    wait_workers: int = 1
 
     def __post_init__(self) -> None:
         if self.kind not in CLUSTERS:
@@ -37,6 +37,8 @@ class Cluster:
                 "backend dask needs the address of a scheduler, such as --scheduler tcp://host:8786; "
                 "'dask scheduler' starts one and prints it"
             )
+        if type(self.wait_workers) is not int or self.wait_workers < 1:
+            raise InvalidSettingError(f"wait_workers is {self.wait_workers!r}; expected a whole number, at least 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,56 +101,16 @@ class TaskOutcome(Generic[Task, Result]):
 
     Attributes:
         seconds: How long it took in its worker; 0 where the worker did not live to tell.
+        worker: Which of a cluster's workers it ran on, as "host:process"; empty on this machine.
     """
 
     task: Task
     result: Result | None = None
     failure: TaskFailure | None = None
     seconds: float = 0.0
+    worker: str = ""
 
 
 def one_line(error: BaseException) -> str:
     """Class and text of an error, on one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())
-
-
-class TaskQueue(Generic[Task]):
-    """Tasks handed out one after another; those to be done again come first."""
-
-    def __init__(self, tasks: Iterable[Task]) -> None:
-        self._tasks = iter(tasks)
-        self._again: deque[Task] = deque()
-        self._under_way: list[Task] = []
-        self._ended = False
-
-    @property
-    def exhausted(self) -> bool:
-        """Nothing is left to hand out."""
-        return self._ended and not self._again
-
-    def __iter__(self) -> Iterator[Task]:
-        while True:
-            if self._again:
-                task = self._again.popleft()
-            else:
-                try:
-                    task = next(self._tasks)
-                except StopIteration:
-                    self._ended = True
-                    return
-            self._under_way.append(task)
-            yield task
-
-    def finished(self, task: Task) -> None:
-        """A task has its outcome."""
-        self._under_way.remove(task)
-
-    def again(self, task: Task) -> None:
-        """A task under way has to be handed out once more."""
-        self._under_way.remove(task)
-        self._again.append(task)
-
-    def take_back(self) -> list[Task]:
-        """The tasks under way, which from now on are not."""
-        taken, self._under_way = self._under_way, []
-        return taken

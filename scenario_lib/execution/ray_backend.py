@@ -1,32 +1,37 @@
-"""Ray: joblib's backend on a running cluster, or on one started for this run."""
+"""Ray: remote functions on a running cluster, or on one started for this run; files by its store of objects."""
 
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from itertools import islice
+from dataclasses import dataclass
 from typing import Any
 
 import ray
-from joblib import Parallel, parallel_config
-from ray.exceptions import OutOfMemoryError, RayActorError, WorkerCrashedError
-from ray.util.joblib import register_ray
+from ray.exceptions import (
+    NodeDiedError,
+    OutOfMemoryError,
+    RaySystemError,
+    RayTaskError,
+    WorkerCrashedError,
+)
 
 from scenario_lib.errors import ClusterError
-from scenario_lib.execution.cluster import Pool
+from scenario_lib.execution.cluster import WORKER_LOST
+from scenario_lib.execution.options import one_line
 
 _PATIENCE_S = 10
 """How long to wait for a cluster to answer (s)."""
 
-_ROUND = 8
-"""Calls per core and round: Ray's backend returns lists only, and a round ends with its last call."""
+_TRIES_AGAIN = 2
+"""How often Ray itself tries a task again whose worker or machine is lost."""
 
 
 @contextmanager
-def connected(address: str | None) -> Iterator[Pool]:
+def connected(address: str | None) -> Iterator["_RayConnection"]:
     """A connection to the cluster at an address, or a cluster on this machine that ends with it.
 
     Raises:
-        ClusterError: Nobody answers there.
+        ClusterError: Nobody answers there, or it ended meanwhile.
     """
     try:
         _require_answer(address)
@@ -36,16 +41,13 @@ def connected(address: str | None) -> Iterator[Pool]:
             f"no Ray cluster answers at {address} ({error}); start one with 'ray start --head', and give its address "
             f"as --scheduler, or leave --scheduler away to start one on this machine"
         ) from None
-    register_ray()
     try:
-        cores = int(ray.cluster_resources().get("CPU", 0))
-        # With one job joblib runs the calls in this process.
-        with parallel_config("ray", n_jobs=max(2, cores)), Parallel(batch_size=1) as parallel:
-            yield Pool(
-                cores,
-                lambda calls: _run(parallel, _ROUND * cores, calls),
-                (RayActorError, WorkerCrashedError, OutOfMemoryError),
-            )
+        yield _RayConnection(address)
+    except (ConnectionError, RaySystemError) as error:
+        raise ClusterError(
+            f"the Ray cluster at {address} is gone ({type(error).__name__}); start it again, and give the same "
+            f"command: a build goes on with --resume, and loses nothing that is finished"
+        ) from None
     finally:
         ray.shutdown()
 
@@ -57,7 +59,65 @@ def _require_answer(address: str | None) -> None:
         socket.create_connection((host, int(port)), timeout=_PATIENCE_S).close()
 
 
-def _run(parallel: Parallel, n_calls: int, calls: Iterable[Any]) -> Iterator[Any]:
-    waiting = iter(calls)
-    while calls_of_round := list(islice(waiting, n_calls)):
-        yield from parallel(calls_of_round)
+@dataclass(frozen=True, slots=True)
+class _StoredObject:
+    """Bytes in Ray's store of objects, which come to a machine with the first task that asks."""
+
+    reference: Any
+
+    def __call__(self) -> bytes:
+        content: bytes = ray.get(self.reference)
+        return content
+
+
+class _RayConnection:
+    """See `ClusterConnection`; what Dask calls a worker is a machine here."""
+
+    def __init__(self, address: str | None) -> None:
+        self._call = ray.remote(num_cpus=1, max_retries=_TRIES_AGAIN)(_called)
+        self._waiting: dict[Any, None] = {}
+        self.name = "the Ray cluster" + (f" at {address}" if address else "")
+        self.remedy = "Start some with 'ray start --address=HOST:6379'"
+
+    def workers(self) -> dict[str, int]:
+        cores = {}
+        for node in ray.nodes():
+            if node["Alive"] and node["Resources"].get("CPU"):
+                cores[f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}"] = int(node["Resources"]["CPU"])
+        return cores
+
+    def share(self, name: str, content: bytes) -> Callable[[], bytes]:
+        del name
+        return _StoredObject(ray.put(content))
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Hashable:
+        handle: Hashable = self._call.remote(function, *arguments)
+        self._waiting[handle] = None
+        return handle
+
+    def replies(self, wait_s: float) -> list[tuple[Hashable, Any]]:
+        waiting = list(self._waiting)
+        if not waiting:
+            return []
+        first, _ = ray.wait(waiting, timeout=wait_s)
+        done = ray.wait(waiting, num_returns=len(waiting), timeout=0)[0] if first else []
+        for handle in done:
+            del self._waiting[handle]
+        return [(handle, _reply(handle)) for handle in done]
+
+
+def _called(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Runs in a worker of Ray's."""
+    return function(*arguments)
+
+
+def _reply(handle: Any) -> Any:
+    try:
+        return ray.get(handle)
+    except (WorkerCrashedError, OutOfMemoryError, NodeDiedError):
+        return WORKER_LOST
+    except RayTaskError as error:
+        raise ClusterError(
+            f"a worker of the cluster cannot run tasks ({one_line(error.cause or error)}); install the same versions "
+            f"there"
+        ) from None

@@ -1,29 +1,33 @@
 """All that tasks read, in one message to a cluster's workers, and what a worker does with it.
 
 A bundle is the function and the files that it names; those that ship with an installed package are named only, and
-read from the package over there. Its digest says what is in it, so that it goes to each worker once and later tasks
-name it. A worker first compares its installation with the sender's: equal identities give equal bytes. It then runs
+read from the package over there. The cluster brings it to each worker, however late that comes, and tasks name it by
+its digest. A worker first compares its installation with the sender's: equal identities give equal bytes. It then runs
 each task in a process of its own, as a local run does: time limits, deaths and threads are the same there, and a task
 that crashes takes along that process, never the cluster's worker.
 """
 
+import contextlib
 import functools
 import hashlib
+import os
 import pickle
 import platform
 import shutil
 import tempfile
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from multiprocessing.util import Finalize
 from pathlib import Path
 from queue import Empty, LifoQueue
 from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from filelock import BaseFileLock, FileLock, Timeout
 
 from scenario_lib.errors import ClusterError
 from scenario_lib.execution.options import RunOptions, TaskOutcome
@@ -193,21 +197,14 @@ class TaskEnvelope:
 
     Attributes:
         digest: Of the bundle.
-        content: The bundle; None if the worker should have it.
+        read: Gives the bundle's content on the worker, to which the cluster has brought it.
         expected: Identity of the installation where the run was started.
     """
 
     digest: str
-    content: bytes | None
+    read: Callable[[], bytes]
     expected: Identity
     options: RunOptions
-
-
-@dataclass(frozen=True, slots=True)
-class BundleMissing:
-    """The worker has not got the bundle: the task has to be sent again, with it."""
-
-    task: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +218,7 @@ class TaskRefused:
     reason: str
 
 
-Reply = TaskOutcome[Any, Any] | BundleMissing | TaskRefused
+Reply = TaskOutcome[Any, Any] | TaskRefused
 
 
 def run_envelope(envelope: TaskEnvelope, task: Any) -> Reply:
@@ -231,12 +228,10 @@ def run_envelope(envelope: TaskEnvelope, task: Any) -> Reply:
         return refused
     try:
         function = _function(envelope)
-        if function is None:
-            return BundleMissing(task)
-    except ClusterError as error:
+    except (ClusterError, OSError) as error:
         return TaskRefused(f"{platform.node()}: {error}")
     with _borrowed_worker() as worker:
-        return worker.run(function, task, envelope.options)
+        return replace(worker.run(function, task, envelope.options), worker=f"{platform.node()}:{os.getpid()}")
 
 
 def refusal(expected: Identity) -> TaskRefused | None:
@@ -250,19 +245,19 @@ _functions: dict[str, PortableTask[Any, Any]] = {}
 _unpacking = threading.Lock()
 
 
-def _function(envelope: TaskEnvelope) -> PortableTask[Any, Any] | None:
-    """The envelope's function, unpacked by the first task that brings it."""
+def _function(envelope: TaskEnvelope) -> PortableTask[Any, Any]:
+    """The envelope's function, unpacked by the first task of its run here."""
     with _unpacking:
-        if envelope.digest not in _functions and envelope.content is not None:
-            function = unpack(envelope.content, _folder() / envelope.digest)
+        if envelope.digest not in _functions:
+            function = unpack(envelope.read(), _folder() / envelope.digest)
             _prepare(function)
             _forget_oldest()
             _functions[envelope.digest] = function
-    return _functions.get(envelope.digest)
+        return _functions[envelope.digest]
 
 
 def _forget_oldest() -> None:
-    """Keep the latest of many runs' bundles; a run that is not over after all sends its own again."""
+    """Keep the latest of many runs' bundles; a run that is not over after all has its own read again."""
     while len(_functions) >= _BUNDLES_KEPT:
         oldest = next(iter(_functions))
         del _functions[oldest]
@@ -280,14 +275,26 @@ def _call_prepare(function: PortableTask[Any, Any]) -> None:
     function.prepare()
 
 
+_PREFIX, _IN_USE = "scenario-lib-bundles-", "in-use"
+
+
 @functools.cache
 def _folder() -> Path:
-    """Where this process unpacks bundles, removed when it ends."""
-    folder = Path(tempfile.mkdtemp(prefix="scenario-lib-bundles-"))
+    """Where this process unpacks bundles, removed when it ends, or by the next one if it is killed."""
+    for lock in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_IN_USE}"):
+        with (
+            contextlib.suppress(OSError, Timeout),
+            FileLock(lock, timeout=0),
+        ):  # the system releases it with its process
+            shutil.rmtree(lock.parent, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    _held.append(FileLock(folder / _IN_USE))
+    _held[0].acquire()
     Finalize(None, shutil.rmtree, (folder, True), exitpriority=_BEFORE_CHILDREN)
     return folder
 
 
+_held: list[BaseFileLock] = []
 _workers: list[WorkerProcess] = []
 _idle: LifoQueue[WorkerProcess] = LifoQueue()
 

@@ -6,12 +6,15 @@ run again one at a time, each in a process of its own. Outcomes come in the orde
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Generic
 
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky import get_reusable_executor
 
-from scenario_lib.execution.cluster import left_quietly, require_usable, run_on_cluster
+from scenario_lib.execution.cluster import require_usable, run_on_cluster
 from scenario_lib.execution.options import (
     ERROR,
     TIMEOUT,
@@ -21,7 +24,6 @@ from scenario_lib.execution.options import (
     Task,
     TaskFailure,
     TaskOutcome,
-    TaskQueue,
     one_line,
 )
 from scenario_lib.execution.worker import WORKER_LOST, WorkerProcess, guarded, run_alone
@@ -56,7 +58,7 @@ def run_tasks(
     elif options.jobs == 1:
         yield from _one_by_one(function, tasks, options)
     else:
-        yield from _in_pools(function, TaskQueue(tasks), options)
+        yield from _in_pools(function, _TaskQueue(tasks), options)
 
 
 def _one_by_one(
@@ -68,7 +70,7 @@ def _one_by_one(
 
 
 def _in_pools(
-    function: Callable[[Task], Result], queue: TaskQueue[Task], options: RunOptions
+    function: Callable[[Task], Result], queue: "_TaskQueue[Task]", options: RunOptions
 ) -> Iterator[TaskOutcome[Task, Result]]:
     try:
         while not queue.exhausted:
@@ -84,14 +86,14 @@ def _in_pools(
 
 
 def _in_pool(
-    function: Callable[[Task], Result], queue: TaskQueue[Task], options: RunOptions
+    function: Callable[[Task], Result], queue: "_TaskQueue[Task]", options: RunOptions
 ) -> Iterator[TaskOutcome[Task, Result]]:
     # One thread a worker: the tasks fill the cores, and threaded sums would differ in their last bits.
     with parallel_config("loky", n_jobs=options.jobs, inner_max_num_threads=1):
         outcomes = Parallel(return_as="generator_unordered", pre_dispatch=2 * options.jobs, batch_size=1)(
             delayed(guarded)(function, task, options, os.getpid()) for task in queue
         )
-    with left_quietly(outcomes):
+    with _left_quietly(outcomes):
         for outcome in outcomes:
             queue.finished(outcome.task)
             yield outcome
@@ -102,3 +104,38 @@ def _each_alone(
 ) -> Iterator[TaskOutcome[Task, Result]]:
     for task in tasks:
         yield run_alone(function, task, options)
+
+
+@contextmanager
+def _left_quietly(outcomes: Generator[Any, None, None]) -> Iterator[None]:
+    """Close a generator of joblib's in the end, without its advice about tasks that were still under way."""
+    try:
+        yield
+    finally:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*still being processed by the workers", UserWarning)
+            outcomes.close()
+
+
+class _TaskQueue(Generic[Task]):
+    """Tasks handed out one after another, and those under way."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self._tasks = iter(tasks)
+        self._under_way: list[Task] = []
+        self.exhausted = False
+
+    def __iter__(self) -> Iterator[Task]:
+        for task in self._tasks:
+            self._under_way.append(task)
+            yield task
+        self.exhausted = True
+
+    def finished(self, task: Task) -> None:
+        """A task has its outcome."""
+        self._under_way.remove(task)
+
+    def take_back(self) -> list[Task]:
+        """The tasks under way, which from now on are not."""
+        taken, self._under_way = self._under_way, []
+        return taken

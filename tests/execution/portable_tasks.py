@@ -40,7 +40,7 @@ class Plain:
 class Reading(Plain):
     """Says what it reads and where: task, content of its file, its folder, and the process that was sent the task."""
 
-    function: Callable[[Any], Any] = print
+    function: Callable[[Any], Any] = len
     path: Path = Path()
 
     def __call__(self, task: Any) -> tuple[Any, str, str, int]:

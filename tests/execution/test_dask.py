@@ -1,16 +1,18 @@
 """Tasks on a real Dask cluster: the same outcomes as here, whatever happens to its workers."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sample_tasks
-from dask_cluster import N_WORKERS, dask_cluster, dask_scheduler
+from dask_cluster import N_WORKERS, dask_cluster, dask_scheduler, dask_worker
 from portable_tasks import CannotPrepare, KillsItsHost, Plain, Reading
 from worker_processes import is_running, workers_of
 
@@ -20,7 +22,6 @@ from scenario_lib.execution.options import DIED_TWICE, Cluster, RunOptions, Task
 from scenario_lib.execution.tasks import run_tasks
 
 pytest.importorskip("distributed", reason="needs the extra 'dask'")
-pytestmark = pytest.mark.filterwarnings("error:.*still being processed by the workers:UserWarning")  # of a left run
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def on_dask(dask_address: str) -> RunOptions:
 
 
 def without_seconds(outcomes: Iterator[TaskOutcome]) -> list[TaskOutcome]:
-    return sorted((replace(outcome, seconds=0.0) for outcome in outcomes), key=lambda outcome: outcome.task)
+    return sorted((replace(outcome, seconds=0.0, worker="") for outcome in outcomes), key=lambda outcome: outcome.task)
 
 
 @pytest.mark.parametrize(
@@ -49,14 +50,9 @@ def test_outcomes_are_those_of_a_local_run(on_dask: RunOptions, function, limits
     assert without_seconds(run_tasks(Plain(function), tasks, replace(on_dask, **limits))) == here
 
 
-def test_files_go_to_each_worker_once_and_are_read_there(on_dask: RunOptions, tmp_path: Path, monkeypatch) -> None:
+def test_files_go_to_each_worker_once_and_are_read_there(on_dask: RunOptions, tmp_path: Path) -> None:
     file = tmp_path / "mine.txt"
     file.write_text("a user's own file")
-    sent = []
-    plain_delayed = cluster.delayed
-    monkeypatch.setattr(
-        cluster, "delayed", lambda function: lambda *call: sent.append(call) or plain_delayed(function)(*call)
-    )
 
     def tasks() -> Iterator[int]:
         file.unlink()  # packed before the first task is read
@@ -68,8 +64,6 @@ def test_files_go_to_each_worker_once_and_are_read_there(on_dask: RunOptions, tm
     folders = {(folder, worker) for _, _, folder, worker in results}
     assert len(folders) == len({worker for _, worker in folders}) == N_WORKERS, "one folder a worker"
     assert str(tmp_path) not in {folder for folder, _ in folders}
-    with_content = [task for envelope, task in sent if envelope.content is not None]
-    assert N_WORKERS <= len(with_content) <= 2 * N_WORKERS, "tasks 2 to 11 brought no files"
 
 
 def test_a_worker_of_the_cluster_that_is_killed_loses_no_task(on_dask: RunOptions, tmp_path: Path) -> None:
@@ -87,7 +81,6 @@ def test_a_worker_of_the_cluster_that_is_killed_loses_no_task(on_dask: RunOption
 
 
 def test_a_task_that_takes_the_clusters_workers_along_is_a_failure(on_dask: RunOptions) -> None:
-    """joblib's own backend would wait for ever when Dask gives up on a task."""
     assert list(run_tasks(KillsItsHost(len), ["task"], on_dask)) == [TaskOutcome("task", failure=DIED_TWICE)]
 
 
@@ -171,21 +164,61 @@ def test_a_worker_that_ends_leaves_nothing_and_waits_for_nobody(tmp_path: Path) 
     assert not any(folder.exists() for folder in folders)
 
 
-def test_a_scheduler_without_workers_and_one_that_ends(tmp_path: Path, monkeypatch) -> None:
-    from scenario_lib.execution import dask_backend as on_dask
+def test_a_run_begins_with_the_first_worker_grows_with_the_cluster_and_outlives_a_loss(tmp_path: Path, caplog) -> None:
+    """No worker, then one, then three, then two: every task has its outcome, and a late worker has the file too."""
+    caplog.set_level("INFO", "scenario_lib")
+    file = tmp_path / "mine.txt"
+    file.write_text("a user's own file")
+    with dask_scheduler(tmp_path) as (address, _), contextlib.ExitStack() as workers:
+        options = RunOptions(cluster=Cluster("dask", address))
 
-    monkeypatch.setattr(on_dask, "_PATIENCE_S", 1)
-    with dask_scheduler(tmp_path) as (address, process):
-        with pytest.raises(ClusterError, match=f"has no workers; start some with 'dask worker {address}'"):
-            cluster.require_usable(Cluster("dask", address), ())
-        command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny"]
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
-        with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL) as worker:
-            monkeypatch.setattr(on_dask, "_PATIENCE_S", 60)
-            options = RunOptions(cluster=Cluster("dask", address))
-            outcomes = run_tasks(Plain(sample_tasks.sleep_seconds), [0.0, 0.1, 30.0, 31.0], options)
-            assert next(outcomes).task == 0.0
-            process.kill()
-            with pytest.raises(ClusterError, match=f"the Dask scheduler at {address} is gone"):
-                list(outcomes)
-            worker.kill()
+        def start(number: int) -> subprocess.Popen:
+            return workers.enter_context(dask_worker(address, tmp_path / f"worker{number}"))
+
+        threading.Timer(1.0, start, [1]).start()
+        cluster.require_usable(options.cluster, ("numpy",))
+        seen, ran_on, first = [], [], None
+        for outcome in run_tasks(Reading(path=file), range(60), options):
+            seen.append(outcome.task)
+            assert outcome.failure is None
+            assert outcome.result[1] == "a user's own file"
+            ran_on.append(outcome.worker)
+            if len(seen) == 3:
+                assert len(set(ran_on)) == 1
+                first = outcome.result[3]
+                start(2)
+                start(3)
+            if len(set(ran_on)) == 3 and first is not None:
+                os.kill(first, signal.SIGKILL)
+                first = None
+    assert sorted(seen) == list(range(60))
+    assert first is None, "three workers took part"
+    messages = [record.getMessage() for record in caplog.records]
+    assert f"the Dask scheduler at {address} has no worker; waiting for one, Ctrl-C stops." in messages[0]
+    assert any("1 worker(s) on 1 host(s)" in message for message in messages)
+    assert any("3 worker(s) on 1 host(s)" in message for message in messages)
+
+
+def test_a_number_of_workers_is_waited_for(on_dask: RunOptions, monkeypatch) -> None:
+    cluster.require_usable(Cluster("dask", on_dask.cluster.address, wait_workers=N_WORKERS), ())
+
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cluster.time, "sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cluster.require_usable(Cluster("dask", on_dask.cluster.address, wait_workers=N_WORKERS + 1), ())
+
+
+def test_a_scheduler_that_ends(tmp_path: Path) -> None:
+    with (
+        dask_scheduler(tmp_path) as (address, process),
+        dask_worker(address, tmp_path / "worker", "--no-nanny") as worker,
+    ):
+        options = RunOptions(cluster=Cluster("dask", address))
+        outcomes = run_tasks(Plain(sample_tasks.sleep_seconds), [0.0, 0.1, 30.0, 31.0], options)
+        assert next(outcomes).task == 0.0
+        process.kill()
+        with pytest.raises(ClusterError, match=f"the Dask scheduler at {address} is gone .*with --resume"):
+            list(outcomes)
+        worker.kill()

@@ -1,6 +1,10 @@
 """What goes into a bundle, and what comes out of it elsewhere."""
 
 import dataclasses
+import os
+import platform
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +16,6 @@ from scenario_lib.errors import ClusterError, InvalidSettingError
 from scenario_lib.execution import task_bundle
 from scenario_lib.execution.options import Cluster, RunOptions
 from scenario_lib.execution.task_bundle import (
-    BundleMissing,
     TaskEnvelope,
     TaskOutcome,
     TaskRefused,
@@ -77,20 +80,44 @@ def test_a_function_that_is_not_installed_over_there_is_refused(tmp_path: Path, 
 
 def envelope_for(function: Plain, **changes: object) -> TaskEnvelope:
     bundle = pack(function)
-    whole = TaskEnvelope(bundle.digest, bundle.content, identity(function.distributions()), RunOptions())
+    whole = TaskEnvelope(bundle.digest, lambda: bundle.content, identity(function.distributions()), RunOptions())
     return dataclasses.replace(whole, **changes)
 
 
-def test_a_worker_asks_for_the_bundle_once(reading: Reading) -> None:
+def absent() -> bytes:
+    raise FileNotFoundError("no such bundle")
+
+
+def test_a_worker_reads_a_bundle_once(reading: Reading) -> None:
     complete = envelope_for(reading)
-    empty = dataclasses.replace(complete, content=None)
-    assert run_envelope(empty, 1) == BundleMissing(1)
+    reply = run_envelope(dataclasses.replace(complete, read=absent), 1)
+    assert isinstance(reply, TaskRefused)
+    assert reply.reason.endswith("no such bundle")
     first = run_envelope(complete, 1)
     assert isinstance(first, TaskOutcome)
     assert first.result[:2] == (1, "a user's own file")
-    second = run_envelope(empty, 2)
+    assert first.worker == f"{platform.node()}:{os.getpid()}"
+    second = run_envelope(dataclasses.replace(complete, read=absent), 2)
     assert second.result[:2] == (2, "a user's own file")
     assert second.result[2] == first.result[2], "unpacked once"
+
+
+def test_what_a_killed_process_unpacked_is_removed_by_the_next(tmp_path: Path) -> None:
+    code = "from scenario_lib.execution import task_bundle as t; import os, signal; print(t._folder(), flush=True)"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+
+    def folder_of(then: str) -> Path:
+        command = [sys.executable, "-c", f"{code}; {then}"]
+        return Path(
+            subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout.strip()
+        )
+
+    killed = folder_of("os.kill(os.getpid(), signal.SIGKILL)")
+    assert killed.is_dir()
+    ended = folder_of("print(end='')")
+    assert ended.parent == killed.parent
+    assert not killed.exists()
+    assert not ended.exists()
 
 
 def test_a_worker_keeps_the_latest_bundles_only(reading: Reading, monkeypatch) -> None:
@@ -101,7 +128,8 @@ def test_a_worker_keeps_the_latest_bundles_only(reading: Reading, monkeypatch) -
     reading.path.write_text("edited")
     assert run_envelope(envelope_for(reading), 2).result[1] == "edited"
     assert not folder.exists()
-    assert run_envelope(dataclasses.replace(first, content=None), 3) == BundleMissing(3)
+    reading.path.write_text("edited again")
+    assert run_envelope(first, 3).result[1] == "a user's own file", "read once more"
 
 
 def test_other_versions_are_refused_by_name() -> None:
@@ -130,6 +158,7 @@ def test_identity_has_versions_and_the_source() -> None:
     ("arguments", "text"),
     [
         (("spark",), "backend is 'spark'; expected one of dask, ray"),
+        (("ray", None, 0), "wait_workers is 0; expected a whole number, at least 1"),
         (("dask",), "backend dask needs the address of a scheduler, such as --scheduler tcp://host:8786"),
     ],
 )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from scenario_lib._arrays import Floats, Ints
 from scenario_lib.errors import InvalidSettingError, NotCopyableError, PowerFlowError
-from scenario_lib.execution.thread_team import ThreadTeam
+from scenario_lib.execution.process import ThreadTeam
 from scenario_lib.simulation.compiled.circuit import Circuit, start_state
 from scenario_lib.simulation.compiled.episode import CompiledEpisode, EpisodeTables, GridCheckpoint, SiteArrays
 from scenario_lib.simulation.compiled.jit import Kernel, compiling_once

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.execution.thread_team import ThreadTeam
+from scenario_lib.execution.process import ThreadTeam
 from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.scenario.randomize import randomize_scenario
 from scenario_lib.scenario.settings import RandomizationSettings
