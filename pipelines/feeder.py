@@ -87,7 +87,10 @@ def _found(report: FeederReport) -> Iterator[str]:
     yield f"buses               {sum(found.buses.values())}: {phases}; {levels}"
     yield f"loads               {found.loads}: {found.load_kw:.0f} kW, {found.load_kvar:.0f} kvar"
     yield f"lines, transformers {found.lines}, {found.transformers}; losses {found.losses_kw:.1f} kW"
-    yield f"capacitors          {found.capacitors}: {found.capacitor_kvar:.0f} kvar"
+    steps = ", ".join(f"{name} = {list(states)}" for name, states in found.capacitor_steps.items())
+    kept = ", as their controls settled; keep them as [feeder.initial_capacitor_steps]" if report.settled_taps else ""
+    switched = f"; {steps}{kept}" if steps else ""
+    yield f"capacitors          {found.capacitors}: {found.capacitor_kvar:.0f} kvar{switched}"
     others = ", ".join(f"{count} {name}" for name, count in found.other_elements.items())
     if others:
         yield f"other elements      {others}"

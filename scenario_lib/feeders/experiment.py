@@ -34,7 +34,7 @@ from scenario_lib.models.specs import ModelSpec
 
 _LIMIT_BOUNDS = {"v_min_pu": positive(10), "v_max_pu": positive(10)}
 _FEEDER_BOUNDS = {"source_pu": positive(10)}
-_MOST_ZONES, _MOST_BUSES = 1000, 1_000_000
+_MOST_ZONES, _MOST_BUSES, _MOST_STEPS = 1000, 1_000_000, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,8 @@ class Feeder:
         circuit: Text of the OpenDSS circuit file's path, absolute.
         source_pu: Source voltage (pu); wins over the circuit file, whose own holds if it is None.
         initial_taps_pu: Regulator control name to tap ratio (pu).
+        initial_capacitor_steps: Capacitor name to one number per step, 1 if it is closed and 0 if it is open; others
+            are as the circuit file has them.
         exclude_buses: Buses that no measure counts.
         zones: Zone name to its buses, in alphabetical order of the names whatever order they are given in, because
             observations list them so; empty where the feeder has no zones.
@@ -83,6 +85,7 @@ class Feeder:
     initial_taps_pu: dict[str, float] = field(default_factory=dict)
     exclude_buses: tuple[str, ...] = ()
     zones: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    initial_capacitor_steps: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "zones", dict(sorted(self.zones.items())))
@@ -96,6 +99,11 @@ class Feeder:
         for regulator, tap in self.initial_taps_pu.items():
             require_name("regulator name in initial_taps_pu", regulator)
             require_between(f"initial tap of {regulator}", tap, 0.5, 1.5)
+        require_at_most_entries("initial_capacitor_steps", self.initial_capacitor_steps, _MOST_BUSES)
+        for capacitor, steps in self.initial_capacitor_steps.items():
+            require_name("capacitor name in initial_capacitor_steps", capacitor)
+            if not steps or len(steps) > _MOST_STEPS or not set(steps) <= {0, 1}:
+                raise refuse(f"initial_capacitor_steps of {capacitor}", steps, "0 or 1 for each step, such as [1]")
 
 
 def _require_buses(field: str, buses: tuple[str, ...]) -> None:

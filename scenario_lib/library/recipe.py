@@ -73,9 +73,13 @@ class Recipe:
     def to_dict(self) -> dict[str, Any]:
         """The recipe as plain values; nothing in it depends on where files lie."""
         feeder = replace(self.experiment.feeder, circuit=Path(self.experiment.feeder.circuit).name)
+        experiment = asdict(replace(self.experiment, feeder=feeder))
+        # Left out where nothing is set: identifiers of recipes are older than it.
+        if not feeder.initial_capacitor_steps:
+            del experiment["feeder"]["initial_capacitor_steps"]
         return {
             "system": self.experiment.name,
-            "experiment": asdict(replace(self.experiment, feeder=feeder)),
+            "experiment": experiment,
             "randomize_kwargs": self.settings.to_openg2g(),
             "data": None if self.data is None else asdict(self.data),
             # Left out, not null, without strata: the identifier of a plain recipe is older than strata are.
@@ -197,7 +201,7 @@ def loosest_thresholds(strata: Iterable[StratumEntry]) -> dict[str, int | float]
 # The scenario has its own sites, PV systems, loads and training job; the circuit and the rest of the feeder's facts
 # stand below.
 _READ_BY_ROLLOUTS = ("models", "limits", "ofo", "datacenter")
-_READ_OF_FEEDER = ("source_pu", "initial_taps_pu", "exclude_buses")
+_READ_OF_FEEDER = ("source_pu", "initial_taps_pu", "exclude_buses", "initial_capacitor_steps")
 
 
 def inputs_digest(recipe: Recipe, engine: str, scenario_digest: str, has_training: bool) -> str:
@@ -233,7 +237,7 @@ def _shared_inputs(recipe: Recipe, engine: str, has_training: bool) -> dict[str,
     return {
         "engine": engine,
         "data": _data(recipe, has_training),
-        "feeder": {name: feeder[name] for name in _READ_OF_FEEDER},
+        "feeder": {name: feeder[name] for name in _READ_OF_FEEDER if name in feeder},
         **{name: experiment[name] for name in _READ_BY_ROLLOUTS},
     }
 

@@ -36,6 +36,7 @@ READ: dict[str, Callable[[], str]] = {
     "training trace": lambda: of(replace(RECIPE, data=replace(DATA, training_trace="other"))),
     "no data": lambda: of(replace(RECIPE, data=None)),
     "source": lambda: of(with_feeder(source_pu=1.01)),
+    "capacitors": lambda: of(with_feeder(initial_capacitor_steps={"cap1": (1,)})),
     "taps": lambda: of(with_feeder(initial_taps_pu={"reg1": 1.05})),
     "excluded buses": lambda: of(with_feeder(exclude_buses=())),
     "limits": lambda: of(with_experiment(limits=VoltageLimits(0.94, 1.06))),

@@ -328,7 +328,8 @@ def _circuit_key(scenario: Scenario, experiment: Experiment) -> object:
     feeder = experiment.feeder
     content = current_digest(Path(feeder.circuit))
     return (
-        (feeder.circuit, content, feeder.source_pu, tuple(feeder.initial_taps_pu.items()), feeder.exclude_buses),
+        (feeder.circuit, content, feeder.source_pu, feeder.exclude_buses),
+        (tuple(feeder.initial_taps_pu.items()), tuple(feeder.initial_capacitor_steps.items())),
         tuple((site.name, site.bus, site.connection_type) for site in scenario.sites),
         tuple((power.bus, power.bus_kv) for power in scenario.pv_systems),
         tuple((power.bus, power.bus_kv) for power in scenario.tvl),

@@ -136,6 +136,7 @@ def _faults(experiment: Experiment) -> Iterator[str]:
     for regulator in experiment.feeder.initial_taps_pu:
         if regulator.lower() not in regulators:
             yield f"no regulator control {regulator!r} (it has {few(sorted(regulators)) or 'none'})"
+    yield from _capacitor_faults(experiment)
     buses = {str(bus).lower() for bus in dss.Circuit.AllBusNames()}
     for site in experiment.sites:
         yield from _bus_faults(f"site {site.name}", site.bus, site.bus_kv, buses)
@@ -144,6 +145,17 @@ def _faults(experiment: Experiment) -> Iterator[str]:
     for kind, elements in (("PV system", experiment.pv_systems), ("load", experiment.loads)):
         for index, element in enumerate(elements):
             yield from _bus_faults(f"{kind} {index}", element.bus, element.bus_kv, buses)
+
+
+def _capacitor_faults(experiment: Experiment) -> Iterator[str]:
+    known = {str(name).lower() for name in dss.Capacitors.AllNames()} if dss.Capacitors.Count() else set()
+    for capacitor, steps in experiment.feeder.initial_capacitor_steps.items():
+        if capacitor.lower() not in known:
+            yield f"no capacitor {capacitor!r} (it has {few(sorted(known)) or 'none'})"
+            continue
+        dss.Capacitors.Name(capacitor)
+        if dss.Capacitors.NumSteps() != len(steps):
+            yield f"capacitor {capacitor!r} has {dss.Capacitors.NumSteps()} steps, initial_capacitor_steps {len(steps)}"
 
 
 def _bus_faults(what: str, bus: str, bus_kv: float, buses: set[str]) -> Iterator[str]:

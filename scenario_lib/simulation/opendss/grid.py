@@ -5,7 +5,7 @@ hence the elements are added here, after openg2g's start-up and before the first
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -70,6 +70,7 @@ class ScenarioGrid(OpenDSSGridWithHooks):
         self._attachments = _attachments(scenario, np.arange(n_steps, dtype=np.float64) * float(dt_s))
         self._element_names: list[list[str]] = []
         self._circuit = circuit
+        self._capacitor_steps = feeder.initial_capacitor_steps
         self._circuit_number = 0
         self._second: int | None = None
         self._estimating = False
@@ -122,6 +123,10 @@ class ScenarioGrid(OpenDSSGridWithHooks):
         phases = [(str(name),) for datacenter in self.attached_datacenters for name in datacenter.load_names]
         return [*phases, *map(tuple, self._element_names)]
 
+    def before_start_solve(self) -> None:
+        """Switch capacitors as the feeder has them."""
+        set_capacitor_steps(self._capacitor_steps)
+
     def after_solve(self) -> None:
         """Refuse a power flow that did not converge."""
         self._require_converged()
@@ -142,6 +147,13 @@ class ScenarioGrid(OpenDSSGridWithHooks):
             started = self._second is not None
             during = "sensitivity estimate" if self._estimating else "step" if started else "start-up"
             raise PowerFlowError(self._second, during)
+
+
+def set_capacitor_steps(steps: Mapping[str, Sequence[int]]) -> None:
+    """Open and close steps of capacitors of the active circuit, by their names."""
+    for name, states in steps.items():
+        dss.Capacitors.Name(name)
+        dss.Capacitors.States(list(states))
 
 
 def tan_phi(power_factor: float) -> float:

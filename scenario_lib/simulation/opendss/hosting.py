@@ -29,7 +29,7 @@ from scenario_lib.errors import DataFileError, MissingDataError, UnknownNameErro
 from scenario_lib.feeders.experiment import Experiment, VoltageLimits
 from scenario_lib.feeders.sites import DatacenterPhysics
 from scenario_lib.simulation.opendss.engine import compile_circuit, opendss_held, require_voltage
-from scenario_lib.simulation.opendss.grid import tan_phi
+from scenario_lib.simulation.opendss.grid import set_capacitor_steps, tan_phi
 from scenario_lib.simulation.opendss.openg2g_internals import regulator_windings
 
 PHASES = (1, 2, 3)
@@ -43,6 +43,7 @@ class BaseCase:
         circuit: The OpenDSS file.
         source_pu: Source voltage (pu); None leaves the circuit's own.
         taps_pu: Regulator control to tap ratio (pu); None lets the controls settle once.
+        capacitor_steps: Capacitor to 0 or 1 for each step; others as the circuit has them, or as they settle.
         exclude_buses: Buses that no measure counts.
     """
 
@@ -52,6 +53,7 @@ class BaseCase:
     exclude_buses: tuple[str, ...] = ()
     limits: VoltageLimits = VoltageLimits()
     datacenter: DatacenterPhysics = field(default_factory=DatacenterPhysics)
+    capacitor_steps: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def base_case_of(experiment: Experiment) -> BaseCase:
@@ -64,6 +66,7 @@ def base_case_of(experiment: Experiment) -> BaseCase:
         feeder.exclude_buses,
         experiment.limits,
         experiment.datacenter,
+        feeder.initial_capacitor_steps,
     )
 
 
@@ -104,6 +107,7 @@ def _compile(standing: BaseCase) -> None:
         _require_converged(standing, "while its controls settle")
     dss.Text.Command("Set ControlMode=Off")
     _set_taps(standing.taps_pu or {})
+    set_capacitor_steps(standing.capacitor_steps)
     solve()
     _require_converged(standing, "even without a datacenter")
     require_voltage(standing.circuit)
@@ -189,6 +193,7 @@ class Survey:
         loads: Number of loads; their rated power is `load_kw` and `load_kvar`.
         regulator_taps_pu: Tap ratio of each regulator control (pu).
         capacitor_kvar: Rated reactive power of all capacitors.
+        capacitor_steps: State of the steps of each capacitor that a control switches, 1 for closed.
         other_elements: Number of elements of any further class.
         source_pu, frequency_hz, load_multiplier: At which the circuit was solved.
         tolerance_pu, max_iterations: Of each power flow.
@@ -209,6 +214,7 @@ class Survey:
     regulator_taps_pu: dict[str, float]
     capacitors: int
     capacitor_kvar: float
+    capacitor_steps: dict[str, tuple[int, ...]]
     other_elements: dict[str, int]
     source_pu: float
     frequency_hz: float
@@ -246,6 +252,7 @@ def survey(nodes: _CountedNodes, limits: VoltageLimits = _ANSI) -> Survey:
         regulator_taps_pu=_taps(),
         capacitors=classes["capacitor"],
         capacitor_kvar=sum(float(capacitor.kvar()) for capacitor in dss.Capacitors),
+        capacitor_steps=_capacitor_steps(),
         other_elements={name: count for name, count in sorted(classes.items()) if name not in _COUNTED_APART},
         source_pu=float(dss.Vsources.PU()),
         frequency_hz=float(dss.Solution.Frequency()),
@@ -268,6 +275,15 @@ def _taps() -> dict[str, float]:
         dss.Transformers.Wdg(winding)
         taps[name] = round(float(dss.Transformers.Tap()), 6)
     return taps
+
+
+def _capacitor_steps() -> dict[str, tuple[int, ...]]:
+    names = sorted({str(control.Capacitor()) for control in dss.CapControls})
+    steps = {}
+    for name in names:
+        dss.Capacitors.Name(name)
+        steps[name] = tuple(int(state) for state in dss.Capacitors.States())
+    return steps
 
 
 _FIRST_KW = 64

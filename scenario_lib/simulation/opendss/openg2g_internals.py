@@ -118,10 +118,20 @@ class OpenDSSGridWithHooks(OpenDSSGrid):  # type: ignore[misc]
         snapshot: VoltageSnapshot = self.state.voltages
         return np.asarray(snapshot.magnitudes[self._v_index_to_vmag])
 
+    def before_start_solve(self) -> None:
+        """States that elements begin with, set on the compiled circuit before it is first solved."""
+
     def after_solve(self) -> None:
-        """What is done after each power flow."""
+        """A check of each power flow."""
+
+    def _init_dss(self) -> None:
+        self._begun = False
+        super()._init_dss()
 
     def _solve(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self.before_start_solve()
         super()._solve()
         self.after_solve()
 

@@ -10,9 +10,13 @@ import pytest
 from openg2g.grid.opendss import dss
 
 from scenario_lib._parsing import data_dir
-from scenario_lib.errors import DataFileError, MissingDataError
+from scenario_lib.errors import DataFileError, InvalidSettingError, MissingDataError
+from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.feeders.experiment_file import load_experiment
-from scenario_lib.simulation.opendss.check import FeederReport, check_own_feeder
+from scenario_lib.scenario.randomize import base_scenario
+from scenario_lib.simulation.assets import load_assets
+from scenario_lib.simulation.engines import run_rollout
+from scenario_lib.simulation.opendss.check import FeederReport, check_feeder, check_own_feeder
 from scenario_lib.simulation.opendss.grid import tan_phi
 from scenario_lib.simulation.opendss.hosting import (
     BaseCase,
@@ -61,6 +65,70 @@ def test_the_survey_agrees_with_a_rollout_that_draws_nothing(village_file: Path)
     theirs = {f"{bus}.{phase}": v for (bus, phase), v in zip(played.bus_phases, played.voltages_pu[0], strict=True)}
     assert ours.keys() == theirs.keys()
     assert np.allclose([ours[name] for name in theirs], list(theirs.values()), rtol=0, atol=1e-4)
+
+
+BANK = """New Capacitor.bank bus1=mill kv=4.16 numsteps=2 kvar=[150 250]
+New Capacitor.fixed bus1=quay kv=4.16 kvar=30
+New CapControl.switch element=Line.mill_school terminal=1 capacitor=bank type=kvar ONsetting=5000 OFFsetting=4000
+"""
+
+
+@pytest.fixture
+def banked(edited_village: Edit) -> Experiment:
+    """The village with two capacitors, one of which its control opens; the experiment says nothing of them."""
+    return load_experiment(edited_village("Set VoltageBases", f"{BANK}Set VoltageBases"))
+
+
+def still_voltages(experiment: Experiment, engine: str) -> dict[str, float]:
+    """Voltages of second 0 under a site that draws nothing."""
+    (site,) = experiment.sites
+    idle = replace(site, base_kw_per_phase=0.0, models=tuple(replace(m, replicas=0) for m in site.models))
+    still = replace(experiment, sites=(idle,), pv_systems=(), loads=(), overlay=None)
+    played = run_rollout(base_scenario(still), still, load_assets(still), "none", n_steps=1, engine=engine)
+    return {f"{bus}.{phase}": v for (bus, phase), v in zip(played.bus_phases, played.voltages_pu[0], strict=True)}
+
+
+@pytest.mark.parametrize("engine", ["reference", "compiled"])
+def test_a_rollout_starts_where_the_check_stood(banked: Experiment, engine: str) -> None:
+    settled = BaseCase(Path(banked.feeder.circuit))
+    with started(settled):
+        found = survey(counted_nodes(()))
+        nodes = counted_nodes(banked.feeder.exclude_buses)
+        stood = dict(zip(nodes.names, nodes.voltages_pu().tolist(), strict=True))
+    assert found.capacitor_steps == {"bank": (0, 0)}
+    as_found = {"initial_taps_pu": found.regulator_taps_pu, "source_pu": found.source_pu}
+    closed = replace(banked, feeder=replace(banked.feeder, **as_found))
+    kept = replace(closed, feeder=replace(closed.feeder, initial_capacitor_steps=found.capacitor_steps))
+    started_at = still_voltages(kept, engine)
+    assert started_at.keys() == stood.keys()
+    assert np.allclose([started_at[name] for name in stood], list(stood.values()), rtol=0, atol=2e-5)
+    assert still_voltages(closed, engine)["mill.1"] > stood["mill.1"] + 1e-3
+    half = replace(closed, feeder=replace(closed.feeder, initial_capacitor_steps={"BANK": (1, 0)}))
+    assert (
+        stood["mill.1"] + 3e-4
+        < still_voltages(half, engine)["mill.1"]
+        < still_voltages(closed, engine)["mill.1"] - 3e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ({"bnak": (1, 1)}, "no capacitor 'bnak' .it has bank, fixed"),
+        ({"bank": (1,)}, "capacitor 'bank' has 2 steps, initial_capacitor_steps 1"),
+    ],
+)
+def test_capacitors_that_do_not_fit_are_named(
+    banked: Experiment, steps: dict[str, tuple[int, ...]], message: str
+) -> None:
+    with pytest.raises(DataFileError, match=message):
+        check_feeder(replace(banked, feeder=replace(banked.feeder, initial_capacitor_steps=steps)))
+
+
+@pytest.mark.parametrize("steps", [(), (2,), (-1,)])
+def test_steps_are_open_or_closed(banked: Experiment, steps: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidSettingError, match="initial_capacitor_steps of bank is .*expected 0 or 1 for each step"):
+        replace(banked.feeder, initial_capacitor_steps={"bank": steps})
 
 
 def test_a_capacity_is_the_last_kilowatt_that_keeps_the_limit(village_file: Path, report: FeederReport) -> None:
