@@ -3,7 +3,7 @@
     nox                  # all sessions below
     nox -s lowest        # one
 
-`nox -s cluster` runs the tests of clusters, with Dask and with Ray, of which CI has Dask alone: run it before a release.
+`nox -s cluster` runs the tests of clusters, with Dask and with Ray; CI has Dask alone: run it before a release.
 
 Each session of the others also measures scenarios and traces, and prints how they compare with those of the first one,
 which has the pinned versions. A session whose Python is not on this machine is skipped, with a notice.
