@@ -3,8 +3,10 @@
     nox                  # all sessions below
     nox -s lowest        # one
 
-Each session also measures scenarios and traces, and prints how they compare with those of the first one, which has the
-pinned versions. A session whose Python is not on this machine is skipped, with a notice.
+`nox -s cluster` runs the tests of clusters, with Dask and with Ray; CI has Dask alone: run it before a release.
+
+Each session of the others also measures scenarios and traces, and prints how they compare with those of the first one,
+which has the pinned versions. A session whose Python is not on this machine is skipped, with a notice.
 """
 
 import re
@@ -51,6 +53,15 @@ def lowest(session: nox.Session) -> None:
 def newest(session: nox.Session) -> None:
     """Whatever is newest."""
     _check(session)
+
+
+@nox.session(python="3.12")
+@nox.parametrize("kind", ["dask", "ray"], ids=["dask", "ray"])
+def cluster(session: nox.Session, kind: str) -> None:
+    """Tasks and builds on a cluster of this machine: started, grown, workers killed, bytes compared."""
+    session.install("--constraint", "constraints.txt", "--editable", f".[test,{kind}]")
+    parts = {"dask": "tests/screening/test_cluster_builds.py", "ray": "tests/screening/test_ray_builds.py"}
+    session.run("python", "-m", "pytest", *(session.posargs or (f"tests/execution/test_{kind}.py", parts[kind])))
 
 
 def _check(session: nox.Session, *options: str) -> None:

@@ -62,7 +62,7 @@ def summary_lines(result: BuildResult, wall_s: float) -> list[str]:
         lines.append(f"baseline integral   {spread_text(integral_pu_s, 'pu s')}")
     measured_now = len(result.log.seconds_by_seed) - result.log.resumed
     lines.append(
-        f"time                {wall_s:.1f} s with {result.log.jobs} worker(s); {result.log.mean_seconds:.2f} s a "
+        f"time                {wall_s:.1f} s with {result.log.workers_text}; {result.log.mean_seconds:.2f} s a "
         f"candidate in its worker" + (f"; {wall_s / measured_now:.2f} s a candidate in all" if measured_now else "")
     )
     if result.notice:
@@ -91,6 +91,7 @@ def _summary_facts(result: BuildResult, wall_s: float) -> dict[str, Any]:
         "kept_existing": result.kept_existing,
         "notice": result.notice,
         "jobs": result.log.jobs,
+        "workers": dict(result.log.by_worker),
         "resumed": result.log.resumed,
         "wall_s": wall_s,
     }
@@ -162,7 +163,7 @@ def build_command(out: Path, as_json: bool, **options: Any) -> None:
         raise InvalidSettingError("how many candidates? Give --candidates, --accept or --seeds, or a recipe that does")
     engine = Engine(options["engine"], options["tolerance"])
     strata = planned(recipes, options["specs_dir"], options["full_table"], engine)
-    cluster = cluster_of(options["backend"], options["scheduler"])
+    cluster = cluster_of(options)
     build = BuildOptions(out, options["jobs"], options["timeout_s"], options["resume"], options["overwrite"], cluster)
     started = time.monotonic()
     try:

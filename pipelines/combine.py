@@ -27,7 +27,15 @@ from scenario_lib.screening.select import Stratum
 
 from .build import EXIT_INTERRUPTED, EXIT_NOTHING_ACCEPTED, EXIT_SOME_FAILED
 from .console import echo_facts, json_option, progress_bar, show_progress
-from .options import jobs_option, out_option, overwrite_option, specs_dir_option, timeout_option
+from .options import (
+    cluster_of,
+    cluster_options,
+    jobs_option,
+    out_option,
+    overwrite_option,
+    specs_dir_option,
+    timeout_option,
+)
 
 
 @click.command("merge")
@@ -193,6 +201,7 @@ EXIT_NEEDS_RUN = 9
 @overwrite_option
 @specs_dir_option
 @jobs_option
+@cluster_options
 @timeout_option
 @json_option
 def select_command(library: Path, out: Path | None, run: bool, as_json: bool, **options: Any) -> None:
@@ -209,6 +218,8 @@ def select_command(library: Path, out: Path | None, run: bool, as_json: bool, **
     Exit codes: 0 done; 1 refused or failed; 2 usage; 5 nothing accepted, nothing written; 6 some runs failed;
     9 done, but some candidates need a run; 130 interrupted (go on with --resume).
     """
+    if cluster_of(options) is not None and not run:
+        raise InvalidSettingError("--backend runs candidates, which select does with --run only; give it too")
     if run and out is None:
         raise InvalidSettingError("--run builds a library; give its directory as --out")
     if out is not None:
@@ -229,7 +240,8 @@ def _thresholds(options: dict[str, Any]) -> dict[str, float]:
 
 
 def _run(library: Path, stored: list[Stratum], out: Path, options: dict[str, Any]) -> BuildResult:
-    build = BuildOptions(out, options["jobs"], options["timeout_s"], options["resume"], options["overwrite"])
+    cluster = cluster_of(options)
+    build = BuildOptions(out, options["jobs"], options["timeout_s"], options["resume"], options["overwrite"], cluster)
     try:
         with progress_bar(unit="candidate") as bar:
             return run_selection(

@@ -13,7 +13,6 @@ import click
 
 from scenario_lib.analysis.info import plain_figure
 from scenario_lib.errors import DataFileError, InvalidSettingError
-from scenario_lib.execution.tasks import RunOptions
 from scenario_lib.learning.comparison import SCENARIOS, Comparison, write_comparison
 from scenario_lib.learning.evaluation import EvaluationOptions, evaluate
 from scenario_lib.learning.run_folder import TrainingProgress, TrainingResult
@@ -23,7 +22,15 @@ from scenario_lib.library.place import require_outside_libraries
 from scenario_lib.simulation.engines import Engine
 
 from .console import echo_facts, json_option, name_and_value, progress_bar
-from .options import SettingsFile, engine_options, jobs_option, specs_dir_option, timeout_option
+from .options import (
+    SettingsFile,
+    cluster_options,
+    engine_options,
+    jobs_option,
+    run_options,
+    specs_dir_option,
+    timeout_option,
+)
 
 EXIT_INTERRUPTED = 130
 
@@ -156,6 +163,7 @@ EXIT_SOME_FAILED = 6
 @engine_options
 @specs_dir_option
 @jobs_option
+@cluster_options
 @timeout_option
 @json_option
 def evaluate_command(library: Path, out: Path | None, as_json: bool, **options: Any) -> None:
@@ -177,7 +185,7 @@ def evaluate_command(library: Path, out: Path | None, as_json: bool, **options: 
         system=options["system"],
         allow_shared_seeds=options["allow_shared_seeds"],
         engine=Engine(options["engine"], options["tolerance"]),
-        run=RunOptions(options["jobs"], options["timeout_s"]),
+        run=run_options(options),
     )
     with progress_bar(unit="rollout") as bar:
         comparison = evaluate(library, asked, lambda done, total: _show_tables(bar, done, total))

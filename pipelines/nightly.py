@@ -4,16 +4,16 @@ import datetime
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from scenario_lib.errors import NightBusyError
-from scenario_lib.execution.tasks import RunOptions
 from scenario_lib.nightly.config import read_nightly
 from scenario_lib.nightly.run import Night, NightOutcome, NightReport, run_night
 
 from .console import log_with_times, progress_bar, show_progress
-from .options import jobs_option, timeout_option
+from .options import cluster_options, jobs_option, run_options, timeout_option
 
 EXIT_INTERRUPTED = 130
 
@@ -22,8 +22,9 @@ EXIT_INTERRUPTED = 130
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), required=True, help="TOML file of the run.")
 @click.option("--night", type=click.DateTime(["%Y-%m-%d"]), help="Day that names the night.  [default: today, UTC]")
 @jobs_option
+@cluster_options
 @timeout_option
-def nightly_command(config: Path, night: datetime.datetime | None, jobs: int, timeout_s: float | None) -> None:
+def nightly_command(config: Path, night: datetime.datetime | None, **options: Any) -> None:
     """Build a library, validate a sample on both engines, compare with the last good night, publish.
 
     \b
@@ -42,7 +43,7 @@ def nightly_command(config: Path, night: datetime.datetime | None, jobs: int, ti
     plan = read_nightly(config)
     try:
         with progress_bar(unit="candidate") as bar:
-            report = run_night(Night(plan, day, RunOptions(jobs, timeout_s), lambda p: show_progress(bar, p)))
+            report = run_night(Night(plan, day, run_options(options), lambda p: show_progress(bar, p)))
     except NightBusyError as error:
         report = NightReport(day, NightOutcome.BUSY, str(error))
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from scenario_lib._parsing import named_file, shipped_files
 from scenario_lib.errors import InvalidSettingError, UnknownNameError
-from scenario_lib.execution.options import CLUSTERS, Cluster
+from scenario_lib.execution.options import CLUSTERS, Cluster, RunOptions
 from scenario_lib.simulation.engines import COMPILED, ENGINES, TOLERANCES
 
 
@@ -73,7 +73,7 @@ _LOCAL = "local"
 
 
 def cluster_options(command: Any) -> Any:
-    """`--backend` and `--scheduler`, as a decorator."""
+    """`--backend`, `--scheduler` and `--wait-workers`, as a decorator."""
     backend = click.option(
         "--backend",
         type=click.Choice((_LOCAL, *CLUSTERS)),
@@ -86,20 +86,32 @@ def cluster_options(command: Any) -> Any:
         metavar="ADDRESS",
         help="Address of the cluster's scheduler.  [default with ray: a cluster on this machine]",
     )
-    return backend(scheduler(command))
+    workers = click.option(
+        "--wait-workers",
+        type=click.IntRange(min=1),
+        help="Begin when so many workers are connected; more may come, and go, later.  [default: 1]",
+    )
+    return backend(scheduler(workers(command)))
 
 
-def cluster_of(backend: str, scheduler: str | None) -> Cluster | None:
-    """The cluster that the options name; None for this machine.
+def cluster_of(options: dict[str, Any]) -> Cluster | None:
+    """The cluster that `cluster_options` name; None for this machine.
 
     Raises:
-        InvalidSettingError: An address without a cluster, or Dask without an address.
+        InvalidSettingError: An address or a number of workers without a cluster, or Dask without an address.
     """
+    backend, scheduler, wait_workers = options["backend"], options["scheduler"], options["wait_workers"]
     if backend != _LOCAL:
-        return Cluster(backend, scheduler)
-    if scheduler is not None:
-        raise InvalidSettingError(f"--scheduler is {scheduler!r}; expected together with --backend dask or ray")
+        return Cluster(backend, scheduler, wait_workers or 1)
+    for name, value in (("--scheduler", scheduler), ("--wait-workers", wait_workers)):
+        if value is not None:
+            raise InvalidSettingError(f"{name} is {value!r}; expected together with --backend dask or ray")
     return None
+
+
+def run_options(options: dict[str, Any]) -> RunOptions:
+    """How many processes run tasks, for how long each, and where."""
+    return RunOptions(options["jobs"], options["timeout_s"], cluster=cluster_of(options))
 
 
 def engine_options(command: Any) -> Any:

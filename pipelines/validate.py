@@ -9,14 +9,13 @@ from typing import Any
 import click
 
 from scenario_lib.errors import InvalidSettingError
-from scenario_lib.execution.tasks import RunOptions
 from scenario_lib.simulation.engines import ENGINES, TOLERANCES, Engine
 from scenario_lib.validation.findings import Cause, Finding, Grade, RecordVerdict
 from scenario_lib.validation.replay import NO_LIMITS, FlipLimits, ReplayOptions
 from scenario_lib.validation.validate import ValidationReport, validate_library
 
 from .console import json_option, strict_json
-from .options import jobs_option, specs_dir_option, timeout_option
+from .options import cluster_options, jobs_option, run_options, specs_dir_option, timeout_option
 
 _WORDS = {
     Grade.HELD: "held: identical",
@@ -71,6 +70,7 @@ _CAUSES = {
 )
 @specs_dir_option
 @jobs_option
+@cluster_options
 @timeout_option
 @json_option
 def validate_command(library: Path, replay: str, as_json: bool, **options: Any) -> None:
@@ -87,7 +87,7 @@ def validate_command(library: Path, replay: str, as_json: bool, **options: Any) 
     Exit codes: 0 held, or explained by rounding; 1 differs; 2 usage; 3 cannot be verified (no digests); 4 equal within
     tolerance.
     """
-    run = RunOptions(options["jobs"], options["timeout_s"])
+    run = run_options(options)
     engine = None if options["engine"] is None else Engine(options["engine"], options["tolerance"])
     flips = FlipLimits(options["max_explained"], options["max_explained_change"])
     if flips != NO_LIMITS and engine is None:

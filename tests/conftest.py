@@ -39,6 +39,7 @@ _MAY_STAY = (
     f"scenario-lib-{os.getuid()}",  # machine code, where nothing else can be written
     "torchinductor_",  # PyTorch makes it when it is imported
     "dask-scratch-space",  # of Dask's workers that are killed
+    "ray",  # the logs of its sessions, which Ray keeps
 )
 _SLOW = set((Path(__file__).parent / "slow_tests.txt").read_text(encoding="utf-8").splitlines())
 _SLOW_FIXTURES = {"built_library", "compiled_library", "dask_address"}

@@ -117,7 +117,7 @@ def require_usable(cluster: Cluster, distributions: tuple[str, ...]) -> None:
         # Handed out at once: a cluster that grows with its work starts its first worker for it.
         _check(connection, watch, expected, 1)
         while len(watch.workers) < cluster.wait_workers:
-            watch.look(f"of {cluster.wait_workers} to wait for")
+            watch.look(f"; waiting for {cluster.wait_workers}")
             time.sleep(_LOOK_EVERY_S)
         _check(connection, watch, expected, sum(watch.workers.values()))
 
@@ -128,7 +128,7 @@ def _check(connection: ClusterConnection, watch: "_Watch", expected: dict[str, s
         for handle, reply in connection.replies(_LOOK_EVERY_S):
             waiting.discard(handle)
             _require_accepted(reply)
-        watch.look("of 1 to wait for")
+        watch.look()
 
 
 class _Watch:
@@ -145,7 +145,7 @@ class _Watch:
         """Tasks to have out: one for each core to work at, and one to go on with."""
         return max(_LEAST_UNDER_WAY, 2 * sum(self.workers.values()))
 
-    def look(self, purpose: str = "") -> None:
+    def look(self, also: str = "") -> None:
         """Ask the cluster for its workers, unless that was a moment ago."""
         now = time.monotonic()
         if now - self._looked_at < _LOOK_EVERY_S:
@@ -157,7 +157,7 @@ class _Watch:
         self._told, self._told_at = count, now
         hosts = len({_host(worker) for worker in self.workers})
         if count:
-            logger.info("%s: %d worker(s) on %d host(s) %s", self._connection.name, count, hosts, purpose)
+            logger.info("%s: %d worker(s) on %d host(s)%s", self._connection.name, count, hosts, also)
         else:
             logger.info(
                 "%s has no worker; waiting for one, Ctrl-C stops. %s", self._connection.name, self._connection.remedy

@@ -13,7 +13,6 @@ Replay a held-out library under no control, a rule, OFO and trained policies, an
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -38,18 +37,21 @@ from scenario_lib._values import (
 )
 from scenario_lib.env.simulator import Simulator, as_simulator, make_sim_fn
 from scenario_lib.errors import InvalidSettingError, PolicyError, SharedSeedsError, UnknownNameError
-from scenario_lib.execution.tasks import RunOptions, TaskOutcome, run_tasks
+from scenario_lib.execution.task_bundle import SharedFile
+from scenario_lib.execution.tasks import RunOptions, TaskOutcome, require_usable, run_tasks
 from scenario_lib.feeders.experiment import DURATION_S, Experiment
 from scenario_lib.learning.any_trainer import AnyPolicy, as_policy_source, load_policy
 from scenario_lib.learning.comparison import Comparison, Figures, ScenarioFigures, figures_of
 from scenario_lib.learning.environments import record_identity
 from scenario_lib.learning.policy import TrainedPolicy
 from scenario_lib.library.library import AnyLibrary, ScenarioLibrary, opened
+from scenario_lib.library.provenance import distributions
 from scenario_lib.library.recipe import located_experiment
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.library.views import spread_records
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.screening.criteria import as_screened, tuning_text
+from scenario_lib.screening.portable import RolloutFiles, library_at, library_files
 from scenario_lib.simulation.assets import Assets, assets_digest, load_assets
 from scenario_lib.simulation.controller import ControllerPolicy, as_controller
 from scenario_lib.simulation.engines import REFERENCE, Engine, as_engine, prepare, simulator
@@ -295,7 +297,10 @@ def evaluate(
     warnings += notices
     records = spread_records(library, options.records)
     tasks = [(record.index, position) for record in records for position in range(len(controls))]
-    replay = partial(_replay, library, controls, options)
+    experiments = {name: located_experiment(recipe, options.system) for name, recipe in library.recipes.items()}
+    if options.run.cluster is not None:
+        require_usable(options.run.cluster, distributions())
+    replay = _Play(library, tuple(controls), RolloutFiles(experiments, options.specs_dir), options.engine)
     figures = {}
     for outcome in run_tasks(replay, tasks, options.run):
         figures[outcome.task] = _scenario_figures(outcome, library, names)
@@ -369,13 +374,36 @@ def _require_batch_sizes(policy: AnyPolicy, experiment: Experiment) -> None:
             )
 
 
-def _replay(library: ScenarioLibrary, controls: Sequence[Control], options: EvaluationOptions, task: Task) -> Figures:
-    """Runs inside a worker."""
-    record = library[task[0]]
-    experiment = located_experiment(library.recipe_of(record), options.system)
-    assets = load_assets(experiment, options.specs_dir)
-    rollout = _rollout(library.materialize(record), experiment, assets, controls[task[1]], options.engine)
-    return figures_of(rollout, experiment, assets)
+@dataclass(frozen=True, slots=True)
+class _Play:
+    """Record and control in, figures out; with the files of the library and of its experiments also elsewhere."""
+
+    library: ScenarioLibrary | None
+    controls: tuple[Control, ...]
+    files: RolloutFiles
+    engine: Engine
+
+    def __call__(self, task: Task) -> Figures:
+        assert self.library is not None
+        record = self.library[task[0]]
+        experiment = self.files.experiments["" if record.digests is None else record.digests.recipe]
+        assets = load_assets(experiment, self.files.specs_dir)
+        rollout = _rollout(self.library.materialize(record), experiment, assets, self.controls[task[1]], self.engine)
+        return figures_of(rollout, experiment, assets)
+
+    def packed(self) -> "tuple[_Play, tuple[SharedFile, ...]]":
+        assert self.library is not None
+        moved, files = self.files.packed()
+        return replace(self, library=None, files=moved), (*files, *library_files(self.library))
+
+    def distributions(self) -> tuple[str, ...]:
+        return distributions()
+
+    def at(self, folder: Path) -> "_Play":
+        return replace(self, library=library_at(folder), files=self.files.at(folder))
+
+    def prepare(self) -> None:
+        self.files.prepare([self.engine])
 
 
 def _rollout(scenario: Scenario, experiment: Experiment, assets: Assets, control: Control, engine: Engine) -> Rollout:

@@ -185,7 +185,9 @@ def _pointed_at(report: NightReport, folders: NightFolders) -> NightReport:
 
 def _build(night: Night, library: Path, report: NightReport) -> NightReport:
     strata = planned(night.plan.strata(night.date), night.plan.specs_dir)
-    options = BuildOptions(library, night.run.jobs, night.run.timeout_s, resume=True, overwrite=True)
+    options = BuildOptions(
+        library, night.run.jobs, night.run.timeout_s, resume=True, overwrite=True, cluster=night.run.cluster
+    )
     try:
         build_strata(strata, options, night.on_progress)
     except BuildRefusedError as refused:

@@ -5,21 +5,17 @@ them there. Progress is told over all strata of a build.
 """
 
 import logging
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scenario_lib._arrays import Floats
 from scenario_lib._values import instance_of, refused
-from scenario_lib.errors import DataFileError
-from scenario_lib.execution.task_bundle import PackageFile, SharedFile, shared_file
+from scenario_lib.execution.task_bundle import SharedFile
 from scenario_lib.execution.tasks import TaskOutcome, require_usable, run_tasks
-from scenario_lib.feeders.circuit_files import circuit_files, named_files
 from scenario_lib.library.place import publish
 from scenario_lib.library.provenance import distributions
 from scenario_lib.library.writer import NewLibrary, write_library
-from scenario_lib.models.spec_cache import opened_specs
 from scenario_lib.screening.build_record import (
     NO_EARLIER_RESULTS,
     BuildLog,
@@ -37,9 +33,10 @@ from scenario_lib.screening.candidate import (
 )
 from scenario_lib.screening.criteria import FAILED, Reason
 from scenario_lib.screening.journal import Journal, Workspace
+from scenario_lib.screening.portable import RolloutFiles
 from scenario_lib.screening.request import BuildOptions, CandidateRequest, holds
 from scenario_lib.screening.select import Selection, Stratum, plan_stratum, require_disjoint, select
-from scenario_lib.simulation.assets import assets_files, load_assets
+from scenario_lib.simulation.assets import load_assets
 from scenario_lib.simulation.engines import REFERENCE, Engine, prepare
 from scenario_lib.simulation.opendss.check import check_feeder
 
@@ -89,9 +86,6 @@ def _size(request: CandidateRequest) -> int:
     return request.goal.total or request.most_candidates
 
 
-_CIRCUIT, _SPECS = Path("circuit"), Path("specs")
-
-
 @dataclass(frozen=True, slots=True)
 class MeasureTask:
     """Seed in, candidate out: `measure` under a plan, here or, with the files of the plan, elsewhere."""
@@ -108,16 +102,8 @@ class MeasureTask:
         Raises:
             DataFileError: The circuit names a file by its absolute path, which only this machine has.
         """
-        experiment = self.plan.experiment
-        main, *others = circuit_files(Path(experiment.feeder.circuit))
-        root = Path(os.path.commonpath([path.parent for path in (main, *others)]))
-        _require_relative([main, *others])
-        with opened_specs(experiment.models, self.plan.specs_dir) as specs:
-            files = (
-                *_shared([main, *others], root, _CIRCUIT, f"feeders/{experiment.name}"),
-                *_shared(assets_files(experiment.models, specs), specs, _SPECS, "specs"),
-            )
-        return self._with_paths(_CIRCUIT / main.relative_to(root), _SPECS), files
+        moved, files = self._files.packed()
+        return self._with(moved), files
 
     def distributions(self) -> tuple[str, ...]:
         """Of what computes the figures."""
@@ -125,36 +111,18 @@ class MeasureTask:
 
     def at(self, folder: Path) -> "MeasureTask":
         """The same with circuit and spec cache where they were unpacked."""
-        return self._with_paths(folder / self.plan.experiment.feeder.circuit, folder / _SPECS)
-
-    def _with_paths(self, circuit: Path, specs_dir: Path) -> "MeasureTask":
-        feeder = replace(self.plan.experiment.feeder, circuit=str(circuit))
-        experiment = replace(self.plan.experiment, feeder=feeder)
-        return replace(self, plan=replace(self.plan, experiment=experiment, specs_dir=specs_dir))
+        return self._with(self._files.at(folder))
 
     def prepare(self) -> None:
         """Compile the circuit, and the engine's kernels, once a machine."""
-        plan = self.plan
-        check_feeder(plan.experiment)
-        prepare(plan.experiment, load_assets(plan.experiment, plan.specs_dir), plan.engine)
+        self._files.prepare([self.plan.engine])
 
+    @property
+    def _files(self) -> RolloutFiles:
+        return RolloutFiles({"": self.plan.experiment}, self.plan.specs_dir)
 
-def _require_relative(circuit: list[Path]) -> None:
-    for path in circuit:
-        absolute = [name for name, _ in named_files(path) if Path(name).is_absolute()]
-        if absolute:
-            raise DataFileError(
-                f"{path}: names {absolute[0]}, which the cluster's workers do not have; name it relative to "
-                f"this file, and it travels along"
-            )
-
-
-def _shared(paths: Iterable[Path], root: Path, place: Path, shipped: str) -> Iterator[SharedFile]:
-    for path in paths:
-        below = path.relative_to(root)
-        yield shared_file(
-            (place / below).as_posix(), path, PackageFile("scenario_lib.data", f"{shipped}/{below.as_posix()}")
-        )
+    def _with(self, files: RolloutFiles) -> "MeasureTask":
+        return replace(self, plan=replace(self.plan, experiment=files.experiments[""], specs_dir=files.specs_dir))
 
 
 __all__ = ["BuildProgress", "BuildResult", "ProgressHook", "build_library", "build_strata"]
@@ -257,7 +225,8 @@ def build_strata(
         resumed = _open_journal(workspace.journal, record, options)
         logger.debug("%s: %d workers on engine %s", options.out, options.jobs, strata[0].plan.engine.label)
         log = BuildLog(jobs=options.jobs, resumed=len(resumed))
-        running = _Running(workspace, {**earlier.candidates, **resumed}, earlier, options, _Tally(on_progress, strata))
+        finished = {**earlier.candidates, **resumed}
+        running = _Running(workspace, finished, earlier, options, _Tally(on_progress, strata), log.by_worker)
         with workspace.resumable():
             strata = [replace(stratum, candidates=running.screen(stratum)) for stratum in strata]
             log.seconds_by_seed = running.seconds_by_seed()
@@ -339,6 +308,7 @@ class _Running:
     earlier: EarlierResults
     options: BuildOptions
     tally: _Tally
+    by_worker: dict[str, int]
 
     def screen(self, stratum: Stratum) -> tuple[Candidate, ...]:
         """Measure what is still needed of a stratum, and judge."""
@@ -397,6 +367,8 @@ class _State:
     def finish(self, outcome: TaskOutcome[int, MeasuredCandidate]) -> None:
         """Write down one more candidate."""
         self._finished += 1
+        if outcome.worker:
+            self._running.by_worker[outcome.worker] = self._running.by_worker.get(outcome.worker, 0) + 1
         self._running.keep(outcome.result or (_failed(outcome), None), outcome.seconds)
         self._advance()
 

@@ -267,12 +267,22 @@ class BuildLog:
     Attributes:
         seconds_by_seed: Time each candidate took in its worker (s).
         resumed: Candidates that an earlier, unfinished run had measured.
+        by_worker: Candidates by the cluster's worker, "host:process", that measured them; none on this machine.
     """
 
     started: str = field(default_factory=lambda: _now())
     jobs: int = 1
     resumed: int = 0
     seconds_by_seed: dict[int, float] = field(default_factory=dict)
+    by_worker: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def workers_text(self) -> str:
+        """How many workers measured, and on a cluster on how many hosts."""
+        if not self.by_worker:
+            return f"{self.jobs} worker(s)"
+        hosts = {worker.rpartition(":")[0] for worker in self.by_worker}
+        return f"{len(self.by_worker)} worker(s) on {len(hosts)} host(s)"
 
     @property
     def mean_seconds(self) -> float:

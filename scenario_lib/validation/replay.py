@@ -9,7 +9,6 @@ decisions and figures on the other one.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,14 +25,17 @@ from scenario_lib._values import (
     require_at_least,
     require_count,
 )
-from scenario_lib.execution.tasks import ERROR, RunOptions, run_tasks
+from scenario_lib.execution.task_bundle import SharedFile
+from scenario_lib.execution.tasks import ERROR, RunOptions, require_usable, run_tasks
 from scenario_lib.feeders.experiment import Experiment, VoltageLimits
 from scenario_lib.library.library import AnyLibrary, ScenarioLibrary, opened
+from scenario_lib.library.provenance import distributions
 from scenario_lib.library.recipe import located_experiment, source_experiment
 from scenario_lib.library.record import ScenarioRecord
 from scenario_lib.metrics.voltage import VoltageMeasures
 from scenario_lib.scenario.model import Scenario
 from scenario_lib.screening.criteria import Reason, ScreeningCriteria, as_screened, judge, recovery_frac
+from scenario_lib.screening.portable import RolloutFiles, library_at, library_files
 from scenario_lib.simulation.agreement import Agreement, at_a_limit, compare_ofo, compare_rollouts
 from scenario_lib.simulation.assets import Assets, load_assets
 from scenario_lib.simulation.engines import (
@@ -295,11 +297,30 @@ class ReplayOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Replay:
-    """Data that every worker needs."""
+    """Index of a record in, findings out; with the files of the library and of its experiments also elsewhere."""
 
-    library: ScenarioLibrary
-    experiments: dict[str, Experiment]
+    library: ScenarioLibrary | None
+    files: RolloutFiles
     options: ReplayOptions
+    engines: tuple[Engine, ...]
+
+    def __call__(self, index: int) -> list[Finding]:
+        return _replay_record(self, index)
+
+    def packed(self) -> "tuple[_Replay, tuple[SharedFile, ...]]":
+        assert self.library is not None
+        moved, files = self.files.packed()
+        elsewhere = replace(self.options, specs_dir=None, system=None, run=RunOptions())
+        return replace(self, library=None, files=moved, options=elsewhere), (*files, *library_files(self.library))
+
+    def distributions(self) -> tuple[str, ...]:
+        return distributions()
+
+    def at(self, folder: Path) -> "_Replay":
+        return replace(self, library=library_at(folder, self.options.from_numbers), files=self.files.at(folder))
+
+    def prepare(self) -> None:
+        self.files.prepare(self.engines)
 
 
 def check_replays(library: ScenarioLibrary, records: list[ScenarioRecord], options: ReplayOptions) -> Iterator[Finding]:
@@ -310,8 +331,11 @@ def check_replays(library: ScenarioLibrary, records: list[ScenarioRecord], optio
     experiments = {name: located_experiment(recipe, options.system) for name, recipe in library.recipes.items()}
     conditions = compare_conditions(library, sources, options.specs_dir)
     yield from conditions.notes
-    _prepare_engines(records, experiments, options)
-    replay = partial(_replay_record, _Replay(library, experiments, options))
+    files, engines = RolloutFiles(experiments, options.specs_dir), _engines(records, options)
+    files.prepare(engines)
+    if options.run.cluster is not None:
+        require_usable(options.run.cluster, distributions())
+    replay = _Replay(library, files, options, engines)
     outcomes = run_tasks(replay, [record.index for record in records], options.run)
     found: list[Finding] = []
     for outcome in sorted(outcomes, key=lambda outcome: outcome.task):
@@ -328,12 +352,10 @@ def check_replays(library: ScenarioLibrary, records: list[ScenarioRecord], optio
     yield from count_decisions(found, options.flips)
 
 
-def _prepare_engines(records: list[ScenarioRecord], experiments: dict[str, Experiment], options: ReplayOptions) -> None:
-    """Only what will run: a library screened on the reference engine needs no kernels."""
-    engines = [options.engine, *(_own_engine(record) for record in records)]
-    if any(engine is not None and engine.name == COMPILED for engine in engines):
-        for experiment in experiments.values():
-            prepare(experiment, load_assets(experiment, options.specs_dir), Engine())
+def _engines(records: list[ScenarioRecord], options: ReplayOptions) -> tuple[Engine, ...]:
+    """Those that will run: a library screened on the reference engine needs no kernels."""
+    engines = (options.engine, *(_own_engine(record) for record in records))
+    return tuple(dict.fromkeys(engine for engine in engines if engine is not None))
 
 
 def _own_engine(record: ScenarioRecord) -> Engine:
@@ -343,10 +365,12 @@ def _own_engine(record: ScenarioRecord) -> Engine:
 
 def _replay_record(replay: _Replay, index: int) -> list[Finding]:
     """Runs inside a worker."""
-    record = replay.library[index]
-    experiment = as_screened(replay.experiments["" if record.digests is None else record.digests.recipe])
-    assets = load_assets(experiment, replay.options.specs_dir)
-    scenario = replay.library.materialize(record)
+    library = replay.library
+    assert library is not None
+    record = library[index]
+    experiment = as_screened(replay.files.experiments["" if record.digests is None else record.digests.recipe])
+    assets = load_assets(experiment, replay.files.specs_dir)
+    scenario = library.materialize(record)
     own = _own_engine(record)
     asked = replay.options.engine or own
     run = simulator(scenario, experiment, assets, asked)
@@ -359,7 +383,7 @@ def _replay_record(replay: _Replay, index: int) -> list[Finding]:
         agreement = compare_ofo(scenario, experiment, assets, rollouts[Engine()], rollouts[Engine(REFERENCE)])
     else:
         agreement = compare_rollouts(*rollouts.values())
-    screening = replay.library.contents.screening_of("" if record.digests is None else record.digests.recipe)
+    screening = library.contents.screening_of("" if record.digests is None else record.digests.recipe)
     criteria = ScreeningCriteria(**screening)  # type: ignore[arg-type]
     replayed = Replayed(baseline, ofo, agreement)
     return [compare_engines(record, replayed, criteria, experiment.limits, replay.options.flips)]

@@ -1,23 +1,29 @@
 """Builds on a Dask cluster with two worker processes: the same bytes as here."""
 
+import json
 import os
 import re
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import measured_samples
 import pytest
 from build_commands import content, finish, start, wait_for_candidates
 
-from scenario_lib.execution.options import Cluster
+from scenario_lib.execution.options import Cluster, RunOptions
 from scenario_lib.feeders.experiment_file import load_experiment
+from scenario_lib.learning.evaluation import EvaluationOptions, evaluate
+from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.scenario.settings import RandomizationSettings
 from scenario_lib.screening import build
 from scenario_lib.screening.build import build_library
 from scenario_lib.screening.candidate import MeasurePlan
 from scenario_lib.screening.criteria import ScreeningCriteria
 from scenario_lib.screening.request import BuildOptions, CandidateRequest
+from scenario_lib.validation.replay import ReplayOptions
+from scenario_lib.validation.validate import validate_library
 
 MADE_UP = ("build", "--system", "ieee13", "--engine", "reference", "--no-report", "--candidates", 6, "--out")
 
@@ -122,3 +128,31 @@ def test_a_cluster_that_cannot_be_used_is_refused_before_any_work(
     assert re.sub(r"\s+", " ", errors).count(text) == 1
     assert "Traceback" not in errors
     assert not (tmp_path / ".library.build").exists()
+
+
+def test_a_library_is_validated_evaluated_and_selected_from_on_a_cluster(
+    dask_address: str, compiled_library: ScenarioLibrary, tmp_path: Path
+) -> None:
+    """Nothing differs from what is said here, and the cluster's workers have done it."""
+    there = RunOptions(cluster=Cluster("dask", dask_address))
+    here = validate_library(compiled_library.path, ReplayOptions(2))
+    assert validate_library(compiled_library.path, ReplayOptions(2, run=there)) == here
+    assert here.replayed == 2
+    asked = EvaluationOptions(baselines=("none", "ofo"), records=1)
+    on_cluster = evaluate(compiled_library, replace(asked, run=there))
+    assert on_cluster == evaluate(compiled_library, asked)
+    for name, cluster in (("here", ()), ("there", on_dask(dask_address))):
+        select = ("select", compiled_library.path, "--min-recovery-frac", 0.5, "--run", "--jobs", 1, "--out")
+        finish(start(*select, tmp_path / name, *cluster))
+    assert content(tmp_path / "there") == content(tmp_path / "here")
+
+
+def test_a_summary_says_what_ran_where(dask_address: str, tmp_path: Path) -> None:
+    _, errors = finish(start(*MADE_UP, tmp_path / "library", "--wait-workers", 1), 2)
+    assert "--wait-workers is 1; expected together with --backend dask or ray" in re.sub(r"\s+", " ", errors)
+    command = (*MADE_UP, tmp_path / "library", *on_dask(dask_address), "--wait-workers", 2)
+    output, errors = finish(start(*command, measure="measure"))
+    assert re.search(r"time +[\d.]+ s with [12] worker\(s\) on 1 host\(s\); ", output)
+    assert "2 worker(s) on 1 host(s)" in errors
+    by_worker = json.loads((tmp_path / "library" / "build-log.json").read_text())["by_worker"]
+    assert sum(by_worker.values()) == 6
