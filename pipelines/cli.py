@@ -53,6 +53,7 @@ _COMMANDS = {
     "select": ("combine", "Screen a library's candidates by other thresholds, mostly without simulating."),
     "train": ("learn", "Train a policy by PPO on a library (extra 'train')."),
     "evaluate": ("learn", "Compare policies with no control, a rule and OFO on a held-out library."),
+    "rollouts": ("learn", "Play a library under policies and write a row for every second (Parquet)."),
     "models": ("data", "Show the LLM deployments that an experiment can name, and what their figures rest on."),
     "feeder": ("feeder", "Check a feeder of your own: what it is, and what it can host."),
     "data": ("data", "Obtain spec caches: measured traces (gated) or synthetic ones."),

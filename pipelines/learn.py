@@ -1,6 +1,8 @@
 """`scenario-lib train`: a library in, a policy out.
 
 `scenario-lib evaluate`: how policies do on a library that they were not trained on.
+
+`scenario-lib rollouts`: every second of such rollouts, as a table.
 """
 
 import sys
@@ -18,8 +20,10 @@ from scenario_lib.learning.evaluation import EvaluationOptions, evaluate
 from scenario_lib.learning.run_folder import TrainingProgress, TrainingResult
 from scenario_lib.learning.settings import TrainingSettings, parse_settings, read_settings_tables, with_settings
 from scenario_lib.learning.training import TrainingRun, train
+from scenario_lib.learning.trajectories import write_rollouts
 from scenario_lib.library.place import require_outside_libraries
 from scenario_lib.simulation.engines import Engine
+from scenario_lib.simulation.opendss.datacenters import POLICIES
 
 from .console import echo_facts, json_option, name_and_value, progress_bar
 from .options import (
@@ -216,4 +220,57 @@ def _show_tables(bar: Any, done: int, total: int) -> None:
 def _finish(comparison: Comparison) -> None:
     if comparison.failed:
         click.echo(f"{len(comparison.failed)} rollouts failed; their scenarios are left out of the means", err=True)
+        sys.exit(EXIT_SOME_FAILED)
+
+
+@click.command("rollouts")
+@click.argument("library", type=click.Path(path_type=Path))
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    required=True,
+    metavar="NAME|DIR|MODULE:NAME",
+    help="A policy by name (none, ofo, rule-based, ...), a trained one, or a controller of your own; repeat.",
+)
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="Parquet file to write.")
+@click.option("--voltages", is_flag=True, help="Write all voltages of each second, not only lowest and highest.")
+@click.option("--records", default="all", show_default=True, metavar="all|N", help="Records to play, spread evenly.")
+@click.option("--allow-shared-seeds", is_flag=True, help="Warn, instead of refusing, if a policy was trained on them.")
+@click.option("--system", help="The experiment's TOML file, for a library on a feeder of your own.")
+@engine_options
+@specs_dir_option
+@jobs_option
+@cluster_options
+@timeout_option
+@json_option
+def rollouts_command(library: Path, out: Path, voltages: bool, as_json: bool, **options: Any) -> None:
+    """Play LIBRARY, whole hours, and write a row for every second: voltages, power, batch sizes, latency, reward.
+
+    \b
+    Example: scenario-lib rollouts libraries/ieee13 --policy none --policy ofo --out rollouts.parquet
+    Exit codes: 0 written; 1 refused or failed; 2 usage; 6 written, but some rollouts failed and are left out.
+    """
+    named = [text for text in options["policies"] if text in POLICIES and not Path(text).exists()]
+    others = [text for text in options["policies"] if text not in named]
+    asked = EvaluationOptions(
+        baselines=tuple(named),
+        policies=tuple(Path(text) for text in others if not _is_reference(text)),
+        controllers=tuple(text for text in others if _is_reference(text)),
+        records=_count(options["records"]),
+        specs_dir=options["specs_dir"],
+        system=options["system"],
+        allow_shared_seeds=options["allow_shared_seeds"],
+        engine=Engine(options["engine"], options["tolerance"]),
+        run=run_options(options),
+    )
+    with progress_bar(unit="rollout") as bar:
+        written = write_rollouts(library, out, asked, voltages, lambda done, total: _show_tables(bar, done, total))
+    for warning in written.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    failed = [{"seed": seed, "control": control, "failure": failure} for seed, control, failure in written.failed]
+    lines = [f"{written.path}: {written.rollouts} rollouts, a row a second"]
+    echo_facts({"path": str(written.path), "rollouts": written.rollouts, "failed": failed}, lines, as_json)
+    if failed:
+        click.echo(f"{len(failed)} rollouts failed and are left out", err=True)
         sys.exit(EXIT_SOME_FAILED)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scenario_lib.learning.settings import TrainingSettings as TrainingSettings
     from scenario_lib.learning.training import TrainingRun as TrainingRun
     from scenario_lib.learning.training import train as train
+    from scenario_lib.learning.trajectories import write_rollouts as write_rollouts
 
 _HOME = {
     "EnvironmentPolicy": "any_trainer",
@@ -29,6 +30,7 @@ _HOME = {
     "evaluate": "evaluation",
     "export_sb3": "any_trainer",
     "train": "training",
+    "write_rollouts": "trajectories",
 }
 
 __all__ = sorted(_HOME)

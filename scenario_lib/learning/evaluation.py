@@ -1,24 +1,13 @@
-"""Several trained policies in one rollout, each at sites of its own.
+"""Replay a held-out library under no control, a rule, OFO and trained policies, and compare.
 
-A rollout of trained policies on the compiled engine.
-
-The policies are the openg2g controllers that they are on the reference engine; only what they observe and set is
-simulated in machine code. A whole hour takes about a second, most of it the policies'.
-
-What makes figures of a library doubtful: a policy that was trained on it, or other data than it was built on.
-
-Replay a held-out library under no control, a rule, OFO and trained policies, and compare.
+What makes figures of a library doubtful is told: a policy that was trained on it, or other data than it was built on.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import chain
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from openg2g.controller.base import Controller
 
 from scenario_lib._values import (
     as_flag,
@@ -35,15 +24,15 @@ from scenario_lib._values import (
     shown,
     tuple_of,
 )
-from scenario_lib.env.simulator import Simulator, as_simulator, make_sim_fn
 from scenario_lib.errors import InvalidSettingError, PolicyError, SharedSeedsError, UnknownNameError
 from scenario_lib.execution.task_bundle import SharedFile
 from scenario_lib.execution.tasks import RunOptions, TaskOutcome, require_usable, run_tasks
-from scenario_lib.feeders.experiment import DURATION_S, Experiment
+from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.learning.any_trainer import AnyPolicy, as_policy_source, load_policy
 from scenario_lib.learning.comparison import Comparison, Figures, ScenarioFigures, figures_of
 from scenario_lib.learning.environments import record_identity
 from scenario_lib.learning.policy import TrainedPolicy
+from scenario_lib.learning.policy_rollout import PolicyTeam, run_trained
 from scenario_lib.library.library import AnyLibrary, ScenarioLibrary, opened
 from scenario_lib.library.provenance import distributions
 from scenario_lib.library.recipe import located_experiment
@@ -57,106 +46,6 @@ from scenario_lib.simulation.controller import ControllerPolicy, as_controller
 from scenario_lib.simulation.engines import REFERENCE, Engine, as_engine, prepare, simulator
 from scenario_lib.simulation.opendss.datacenters import POLICIES
 from scenario_lib.simulation.rollout import Rollout, run_reference
-
-
-@dataclass(frozen=True)
-class PolicyTeam:
-    """Policies that act side by side; a rollout takes a team as it takes one policy.
-
-    Each observes what it was trained to observe, and was trained while the others' batch sizes stood still.
-
-    Raises:
-        PolicyError: A site that two of them set, or policies for several feeders.
-    """
-
-    policies: tuple[TrainedPolicy, ...]
-
-    def __post_init__(self) -> None:
-        feeders = sorted({policy.card.feeder for policy in self.policies})
-        if len(feeders) != 1:
-            raise PolicyError(f"policies of a team are for {', '.join(feeders) or 'nothing'}; expected one feeder")
-        owner: dict[str, str] = {}
-        for policy in self.policies:
-            for site in policy.card.sites:
-                if site in owner:
-                    raise PolicyError(
-                        f"policies {owner[site]} and {policy.name} both set batch sizes at site {site}; expected "
-                        f"sites of its own for each policy of a team (train with --site)"
-                    )
-                owner[site] = policy.name
-
-    @property
-    def name(self) -> str:
-        """Its name in tables."""
-        return "+".join(policy.name for policy in self.policies)
-
-    def controllers(self, datacenters: Mapping[str, Any], grid: Any) -> list[Controller]:
-        """One controller per policy.
-
-        Raises:
-            PolicyError: The rollout lacks a site of theirs.
-        """
-        return [controller for policy in self.policies for controller in policy.controllers(datacenters, grid)]
-
-
-_TICK_S = Fraction(1)
-
-
-def run_trained(
-    scenario: Scenario,
-    experiment: Experiment,
-    assets: Assets,
-    control: AnyPolicy | PolicyTeam,
-    engine: Engine,
-    n_steps: int = DURATION_S,
-) -> Rollout:
-    """Simulate a scenario under trained policies for `n_steps` seconds.
-
-    Args:
-        engine: A compiled one.
-
-    Raises:
-        NotModelledError: The compiled engine does not model the feeder.
-        PowerFlowError: The power flow did not converge; the error has the second.
-        PolicyError: The feeder is not the one that the policies were trained on.
-    """
-    stepper = as_simulator(make_sim_fn(experiment, assets, n_steps, engine.label)(scenario), n_steps)
-    stepper.start()
-    controllers = control.controllers(stepper.sites, stepper)
-    for controller in controllers:
-        controller.reset()
-        controller.start()
-    seconds = []
-    for _ in range(n_steps):
-        stepper.advance(_TICK_S)
-        seconds.append(_second(stepper))
-        for controller in controllers:
-            for command in controller.step(None, None):
-                stepper.dispatch(_site_of(command.target, stepper.sites), command.batch_size_by_model)
-    return Rollout(control.name, *_names(stepper), *map(np.array, zip(*seconds, strict=True)))
-
-
-def _names(stepper: Simulator) -> tuple[tuple[tuple[str, int], ...], tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Bus-phases, sites, and (site, label) of the models; see `Rollout`."""
-    labels = tuple((name, label) for name, site in stepper.sites.items() for label in site.state.batch_size_by_model)
-    return tuple(stepper.v_index), tuple(stepper.sites), labels
-
-
-def _second(stepper: Simulator) -> tuple[Any, ...]:
-    """Voltages, power, batch sizes, replicas and latency of the last second, in `Rollout`'s order."""
-    states = [site.state for site in stepper.sites.values()]
-    return (
-        stepper.voltages_vector(),
-        [(state.power_w.a, state.power_w.b, state.power_w.c) for state in states],
-        [size for state in states for size in state.batch_size_by_model.values()],
-        [count for state in states for count in state.active_replicas_by_model.values()],
-        [itl_s for state in states for itl_s in state.observed_itl_s_by_model.values()],
-    )
-
-
-def _site_of(target: Any, sites: Mapping[str, Any]) -> str:
-    return next(name for name, site in sites.items() if site is target)
-
 
 _MOST_NAMED = 5
 
@@ -278,6 +167,42 @@ def evaluate(
         PolicyError: A policy cannot be read, or is one for another feeder.
         InvalidSettingError: Two policies have one name, or options of another type.
     """
+    prepared = prepare_rollouts(path, options, figures_of)
+    figures = {}
+    for outcome in run_tasks(prepared.play, prepared.tasks, options.run):
+        figures[outcome.task] = _scenario_figures(outcome, prepared.library, prepared.names)
+        if show is not None:
+            show(len(figures), len(prepared.tasks))
+    rows = tuple(figures[task] for task in sorted(figures))
+    return Comparison(prepared.names, rows, prepared.warnings, _ofo_notes(prepared.library, options))
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRollouts:
+    """Whole hours to be played.
+
+    Attributes:
+        names: Of the controls.
+        tasks: Index of a record and position of a control, record by record.
+        play: Plays one of them, in whichever process.
+        warnings: What should be known before figures are believed.
+    """
+
+    library: ScenarioLibrary
+    names: tuple[str, ...]
+    tasks: tuple[Task, ...]
+    play: "PlayControls"
+    warnings: tuple[str, ...]
+
+
+def prepare_rollouts(
+    path: AnyLibrary, options: EvaluationOptions, made: Callable[[Rollout, Experiment, Assets], Any]
+) -> PreparedRollouts:
+    """Load the controls and check them against a library; errors as for `evaluate`.
+
+    Args:
+        made: What of each rollout is kept; a function of a module, as workers import it.
+    """
     instance_of(EvaluationOptions)("options", options)
     library = opened(path)
     own = [load_policy(source) for source in options.policies]
@@ -296,18 +221,12 @@ def evaluate(
     options, notices = _with_engine(library, options)
     warnings += notices
     records = spread_records(library, options.records)
-    tasks = [(record.index, position) for record in records for position in range(len(controls))]
+    tasks = ((record.index, position) for record in records for position in range(len(controls)))
     experiments = {name: located_experiment(recipe, options.system) for name, recipe in library.recipes.items()}
     if options.run.cluster is not None:
         require_usable(options.run.cluster, distributions())
-    replay = _Play(library, tuple(controls), RolloutFiles(experiments, options.specs_dir), options.engine)
-    figures = {}
-    for outcome in run_tasks(replay, tasks, options.run):
-        figures[outcome.task] = _scenario_figures(outcome, library, names)
-        if show is not None:
-            show(len(figures), len(tasks))
-    rows = tuple(figures[task] for task in sorted(figures))
-    return Comparison(names, rows, tuple(warnings), _ofo_notes(library, options))
+    play = PlayControls(library, tuple(controls), RolloutFiles(experiments, options.specs_dir), options.engine, made)
+    return PreparedRollouts(library, names, tuple(tasks), play, tuple(warnings))
 
 
 def _with_engine(library: ScenarioLibrary, options: EvaluationOptions) -> tuple[EvaluationOptions, list[str]]:
@@ -375,23 +294,24 @@ def _require_batch_sizes(policy: AnyPolicy, experiment: Experiment) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Play:
-    """Record and control in, figures out; with the files of the library and of its experiments also elsewhere."""
+class PlayControls:
+    """Record and control in, what `made` keeps out; with the files of library and experiments also elsewhere."""
 
     library: ScenarioLibrary | None
     controls: tuple[Control, ...]
     files: RolloutFiles
     engine: Engine
+    made: Callable[[Rollout, Experiment, Assets], Any]
 
-    def __call__(self, task: Task) -> Figures:
+    def __call__(self, task: Task) -> Any:
         assert self.library is not None
         record = self.library[task[0]]
         experiment = self.files.experiments["" if record.digests is None else record.digests.recipe]
         assets = load_assets(experiment, self.files.specs_dir)
         rollout = _rollout(self.library.materialize(record), experiment, assets, self.controls[task[1]], self.engine)
-        return figures_of(rollout, experiment, assets)
+        return self.made(rollout, experiment, assets)
 
-    def packed(self) -> "tuple[_Play, tuple[SharedFile, ...]]":
+    def packed(self) -> "tuple[PlayControls, tuple[SharedFile, ...]]":
         assert self.library is not None
         moved, files = self.files.packed()
         return replace(self, library=None, files=moved), (*files, *library_files(self.library))
@@ -399,7 +319,7 @@ class _Play:
     def distributions(self) -> tuple[str, ...]:
         return distributions()
 
-    def at(self, folder: Path) -> "_Play":
+    def at(self, folder: Path) -> "PlayControls":
         return replace(self, library=library_at(folder), files=self.files.at(folder))
 
     def prepare(self) -> None:

@@ -10,8 +10,9 @@ from policy_samples import random_policy, settings_of
 from scenario_lib.errors import PolicyError
 from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.learning.environments import TrainingEnvironments
-from scenario_lib.learning.evaluation import EvaluationOptions, PolicyTeam, evaluate, run_trained
+from scenario_lib.learning.evaluation import EvaluationOptions, evaluate
 from scenario_lib.learning.policy import TrainedPolicy, whole_directory, write_policy
+from scenario_lib.learning.policy_rollout import PolicyTeam, run_trained
 from scenario_lib.library.library import ScenarioLibrary
 from scenario_lib.library.recipe import DataDigests, Recipe
 from scenario_lib.models.power_traces import training_trace_recipe

@@ -109,3 +109,18 @@ def test_train_then_evaluate(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert [row["control"] for row in found["summary"]] == ["none", "tiny"]
     assert found["summary"][0]["removed_frac"] == 0.0
     assert "tiny" in (tmp_path / "compared" / "table.txt").read_text()
+
+
+def test_rollouts_are_written_and_foreign_files_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "rollouts.parquet"
+    given = (LIBRARY, "--specs-dir", DATA / "specs", "--records", 1, "--jobs", 1, "--out", out)
+    code, text, _ = run("rollouts", *given, "--policy", "none", "--policy", "deadband", "--json", capsys=capsys)
+    assert (code, json.loads(text)) == (0, {"path": str(out), "rollouts": 2, "failed": []})
+    (tmp_path / "mine.txt").write_text("words")
+    code, _, errors = run(
+        "rollouts", LIBRARY, "--policy", "none", "--out", tmp_path / "mine.txt", "--records", 1, capsys=capsys
+    )
+    assert (code, "is no table of rollouts" in errors) == (1, True)
+    code, _, errors = run("rollouts", LIBRARY, "--policy", "offo", "--out", out, capsys=capsys)
+    assert code == 1
+    assert "offo" in errors
