@@ -1,10 +1,13 @@
 """One worker process that survives its tasks: one that dies is replaced, and its task gets a second try alone."""
 
+import contextlib
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from types import TracebackType
@@ -86,6 +89,27 @@ def run_alone(function: Callable[[Task], Result], task: Task, options: RunOption
             return worker.attempt(function, task, options)
         except WORKER_LOST:
             return TaskOutcome(task, failure=_death(time.monotonic() - started, options))
+
+
+@contextmanager
+def done_beside(function: Callable[[Task], Result], task: Task) -> Iterator[None]:
+    """Run a task in a process of its own while the block runs, if there is a second core; its result is dropped.
+
+    What it leaves on disk is there when the block has ended, unless the task failed, which is not told.
+    """
+    if len(os.sched_getaffinity(0)) < 2 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) < 2:
+        yield
+        return
+    with WorkerProcess() as worker:
+        thread = threading.Thread(target=_attempted, args=(worker, function, task), daemon=True)
+        thread.start()
+        yield
+        thread.join()
+
+
+def _attempted(worker: WorkerProcess, function: Callable[[Task], Result], task: Task) -> None:
+    with contextlib.suppress(RuntimeError, CancelledError):  # the process died, or is ended as the block has failed
+        worker.attempt(function, task, RunOptions())
 
 
 @contextmanager

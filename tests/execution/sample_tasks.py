@@ -71,3 +71,8 @@ def process_and_parent(_: int) -> tuple[int, int]:
 def sleep_seconds(seconds: float) -> float:
     time.sleep(seconds)
     return seconds
+
+
+def write_file(path: str) -> None:
+    time.sleep(0.2)
+    Path(path).write_text("written")

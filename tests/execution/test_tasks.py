@@ -12,6 +12,7 @@ from worker_processes import workers_of
 
 from scenario_lib.errors import InvalidSettingError
 from scenario_lib.execution.tasks import ERROR, TIMEOUT, WORKER_DIED, RunOptions, TaskFailure, TaskOutcome, run_tasks
+from scenario_lib.execution.worker import done_beside
 
 both_job_counts = pytest.mark.parametrize("jobs", [1, 2])
 
@@ -162,3 +163,19 @@ def test_a_run_that_is_left_early_leaves_no_worker(jobs: int) -> None:
 def test_options_are_checked(options: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidSettingError, match=text):
         RunOptions(**options)
+
+
+def test_a_task_beside_a_block_is_done_when_the_block_ends_and_none_is_left_where_it_fails(tmp_path: Path) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs a second core")
+    marker = tmp_path / "marker"
+    with done_beside(sample_tasks.write_file, str(marker)):
+        pass
+    assert marker.read_text() == "written"
+    with done_beside(sample_tasks.die_on_two, 2):
+        pass
+    with pytest.raises(KeyboardInterrupt), done_beside(sample_tasks.sleep_seconds, 60.0):
+        while not workers_of(os.getpid()):
+            time.sleep(0.05)
+        raise KeyboardInterrupt
+    assert workers_of(os.getpid()) == []

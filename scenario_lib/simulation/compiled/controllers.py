@@ -78,7 +78,8 @@ def estimate_sensitivity(
             return False
         after = np.empty(out.shape[0])
         record_voltages(network, state, after)
-        out[:, phase] = (after - before) / step.real
+        for i in range(out.shape[0]):
+            out[i, phase] = (after[i] - before[i]) / step.real
         state.power_va[first + phase] = _as_text_va(kw, kvar)
     rebuild_admittance(network, state)
     return bool(solve_power_flow(network, state, tolerance))

@@ -199,7 +199,6 @@ def _say_not_kept(folder: str, why: str | None) -> None:
     logger.warning("%s: machine code cannot be kept there (%s), so that every run compiles anew", folder, why)
 
 
-_LOCK = "compiling.lock"
 _seen: set[str] = set()
 
 
@@ -228,7 +227,7 @@ def compiling_once(part: str) -> Iterator[None]:
     elif (folder / f"{part}.compiled").exists():
         yield
     else:
-        with _compiling_alone(folder):
+        with _compiling_alone(folder, part):
             if not (folder / f"{part}.compiled").exists():
                 _announce()
             yield
@@ -238,9 +237,9 @@ def compiling_once(part: str) -> Iterator[None]:
 
 
 @contextmanager
-def _compiling_alone(folder: Path) -> Iterator[None]:
-    """Alone on this machine; without a lock where none can be made, which costs time only."""
-    lock = FileLock(folder / _LOCK)
+def _compiling_alone(folder: Path, part: str) -> Iterator[None]:
+    """Alone on this machine with this part; without a lock where none can be made, which costs time only."""
+    lock = FileLock(folder / f"{part}.lock")
     try:
         lock.acquire()
     except OSError as error:
@@ -253,4 +252,4 @@ def _compiling_alone(folder: Path) -> Iterator[None]:
 
 @functools.cache
 def _announce() -> None:
-    logger.info("compiling the engine's kernels, once per machine, about half a minute")
+    logger.info("compiling the engine's kernels, once per machine, about twenty seconds on two cores")

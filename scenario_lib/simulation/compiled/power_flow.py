@@ -22,7 +22,7 @@ import numpy as np
 
 from scenario_lib._arrays import Complexes, Floats, Indices, Ints
 from scenario_lib.simulation.compiled.jit import inlined_kernel, kernel
-from scenario_lib.simulation.compiled.sparse import Sweep, copy_entries, factorise, solve_in_place
+from scenario_lib.simulation.compiled.sparse import Sweep, copy_entries, copy_values, factorise, solve_in_place
 
 CONSTANT_POWER, CONSTANT_IMPEDANCE, VOLTAGE_EXPONENTS, CONSTANT_CURRENT = 1, 2, 4, 5
 KNOWN_MODELS = (CONSTANT_POWER, CONSTANT_IMPEDANCE, VOLTAGE_EXPONENTS, CONSTANT_CURRENT)
@@ -223,8 +223,8 @@ def rebuild_admittance(network: Network, state: GridState) -> None:
 @kernel
 def factorise_admittance(network: Network, state: GridState) -> None:
     """Factorise Y with the variable loads' admittances as they are in the state."""
-    state.lower[:] = network.lower
-    state.inverse_diagonal[:] = network.diagonal
+    copy_values(network.lower, state.lower)
+    copy_values(network.diagonal, state.inverse_diagonal)
     loads, n_fixed = network.loads, network.fixed_power_va.size
     for k in range(n_fixed, loads.node.size):
         entry = network.off_diagonal[k - n_fixed]
@@ -254,7 +254,7 @@ def solve_power_flow(network: Network, state: GridState, tolerance: Tolerance) -
     change_pu = min(tolerance.change_pu, stop.change_pu)
     current_a = np.empty(n + 1, np.complex128)
     for iteration in range(1, max(tolerance.max_iterations, stop.max_iterations) + 1):
-        current_a[:n] = network.source_a
+        copy_values(network.source_a, current_a)
         current_a[n] = 0.0
         draw_currents(network.loads, state.power_va, state.admittance, state.v, current_a)
         sweeps = network.forward, network.backward

@@ -15,6 +15,7 @@ import numpy as np
 
 from scenario_lib._arrays import Floats, Ints
 from scenario_lib.errors import PowerFlowError, UnknownNameError
+from scenario_lib.execution.worker import done_beside
 from scenario_lib.feeders.circuit_files import current_digest
 from scenario_lib.feeders.experiment import DURATION_S, Experiment
 from scenario_lib.metrics.voltage import VoltageMeasures
@@ -45,6 +46,7 @@ from scenario_lib.simulation.compiled.power_flow import (
     solve_second,
 )
 from scenario_lib.simulation.compiled.servers import LatencyDraws, LatencyFits, Servers, model_power_w, observe_itl
+from scenario_lib.simulation.compiled.sparse import copy_values
 from scenario_lib.simulation.opendss.engine import opendss_held
 from scenario_lib.simulation.opendss.grid import tan_phi
 from scenario_lib.simulation.rollout import Rollout
@@ -88,7 +90,7 @@ def site_powers(datacenters: DatacenterArrays, second: int, levels: Ints, out_w:
     out_w[:] = 0.0
     for model in range(levels.size):
         if levels[model] == initial_levels[model]:
-            power_w[:] = initial_power_w[model]
+            copy_values(initial_power_w[model], power_w)
         else:
             model_power_w(datacenters.servers, second, model, levels[model], power_w)
         site = site_of_model[model]
@@ -105,7 +107,7 @@ def site_powers(datacenters: DatacenterArrays, second: int, levels: Ints, out_w:
 @inlined_kernel
 def observe_second(datacenters: DatacenterArrays, second: int, levels: Ints, record: RolloutArrays) -> None:
     """Note batch levels, shape (M,), and latencies of one second in its row of the record."""
-    record.levels[second, :] = levels
+    copy_values(levels, record.levels[second])
     replicas, out_s = datacenters.active_replicas[second], record.itl_s[second]
     observe_itl(datacenters.latency_fits, datacenters.latency_draws, second, levels, replicas, out_s)
 
@@ -294,7 +296,8 @@ def compile_scenario(
 def warm_up(experiment: Experiment, assets: Assets) -> None:
     """Have the kernels of screening's rollouts compiled, so that no worker spends half a minute and 200 MB on it.
 
-    Returns at once where that has been done before. Otherwise takes about 20 s.
+    Returns at once where that has been done before. Otherwise another process compiles OFO's meanwhile, if there is a
+    core for it.
 
     Raises:
         NotModelledError, PowerFlowError: As from `compile_scenario`.
@@ -302,9 +305,16 @@ def warm_up(experiment: Experiment, assets: Assets) -> None:
     policies = ("none", "ofo")
     if all_compiled("tables", "measures", *(f"policy-{policy}" for policy in policies)):
         return
-    compiled = compile_scenario(base_scenario(experiment), experiment, assets, n_seconds=2)
+    with done_beside(_compile_policy, (experiment, assets, policies[-1])):
+        _compile_policy((experiment, assets, policies[0]))
     for policy in policies:
-        measure_rollout(run_compiled(compiled, policy).voltages_pu, *astuple(experiment.limits))
+        _compile_policy((experiment, assets, policy))
+
+
+def _compile_policy(what: tuple[Experiment, Assets, str]) -> None:
+    experiment, assets, policy = what
+    compiled = compile_scenario(base_scenario(experiment), experiment, assets, n_seconds=2)
+    measure_rollout(run_compiled(compiled, policy).voltages_pu, *astuple(experiment.limits))
 
 
 def _circuit_of(scenario: Scenario, experiment: Experiment) -> Circuit:

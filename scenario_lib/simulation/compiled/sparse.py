@@ -26,7 +26,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from scenario_lib._arrays import Indices, Ints
-from scenario_lib.simulation.compiled.jit import kernel
+from scenario_lib.simulation.compiled.jit import inlined_kernel, kernel
 
 _LEVEL_WEIGHT = 0.1
 
@@ -205,6 +205,14 @@ class Sweep(NamedTuple):
     target: Indices
     source: Indices
     entry: Indices
+
+
+@inlined_kernel
+def copy_values(source, target):  # type: ignore[no-untyped-def]
+    """Copy an array into one that is as long, or longer. An assignment to a slice does the same, and brings along two
+    seconds of compiling its message about shapes that do not fit."""
+    for i in range(source.size):
+        target[i] = source[i]
 
 
 @kernel

@@ -19,6 +19,7 @@ from scenario_lib.simulation.compiled import step_formulas
 from scenario_lib.simulation.compiled.jit import inlined_kernel, kernel
 from scenario_lib.simulation.compiled.power_flow import GridState, LoadArrays, Tolerance, record_voltages, solve_second
 from scenario_lib.simulation.compiled.servers import LatencyDraws, LatencyFits, Servers, model_power_w, observe_itl
+from scenario_lib.simulation.compiled.sparse import copy_values
 
 band_statistics = inlined_kernel(step_formulas.band_statistics)
 _moved = inlined_kernel(step_formulas.moved)
@@ -64,7 +65,7 @@ def fill_itl_table(
         second = first_second + t
         for level in range(out_s.shape[2]):
             observe_itl(fits, draws, second, np.minimum(level, n_levels - 1), replicas[second], row_s)
-            out_s[t, :, level] = row_s
+            copy_values(row_s, out_s[t, :, level])
 
 
 @inlined_kernel
