@@ -59,9 +59,9 @@ def test_a_run_without_a_whole_episode_says_so(episodes: int, mean: float | None
 def test_a_missing_extra_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import scenario_lib.learning.training as training
+    import scenario_lib.learning.environments as module
 
-    monkeypatch.setattr(training, "find_spec", lambda _: None)
+    monkeypatch.setattr(module, "find_spec", lambda _: None)
     code, _, err = run("train", LIBRARY, "--out", tmp_path / "run", capsys=capsys)
     assert code == 1
     assert "pip install 'scenario-lib[train]'" in err.splitlines()[-1]
