@@ -163,13 +163,13 @@ def test_the_first_use_on_a_machine_is_announced_once(
         monkeypatch.setattr(compile_once, "_seen", set())  # another process
         with compile_once.compiling_once("one"):
             pass
-    assert caplog.messages == ["compiling the engine's kernels, once per machine, about half a minute"]
+    assert caplog.messages == ["compiling the engine's kernels, once per machine, about twenty seconds on two cores"]
 
 
 def test_the_first_use_holds_the_lock_and_later_ones_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_once, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(compile_once, "_seen", set())
-    lock = FileLock(tmp_path / "compiling.lock")
+    lock = FileLock(tmp_path / "part.lock")
     with compile_once.compiling_once("part"), pytest.raises(TimeoutError):
         lock.acquire(timeout=0.05)
     assert (tmp_path / "part.compiled").exists()
@@ -196,5 +196,5 @@ def test_a_first_use_that_fails_leaves_the_work_to_the_next(tmp_path: Path, monk
     with pytest.raises(KeyError), compile_once.compiling_once("part"):
         raise KeyError
     assert not (tmp_path / "part.compiled").exists()
-    with FileLock(tmp_path / "compiling.lock").acquire(timeout=1):
+    with FileLock(tmp_path / "part.lock").acquire(timeout=1):
         pass
