@@ -160,7 +160,9 @@ EXIT_SOME_FAILED = 6
     "--records", default="all", show_default=True, metavar="all|N", help="Number of records to replay, spread evenly."
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Directory for scenarios.parquet, summary.parquet and table.txt."
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Directory for scenarios.parquet, summary.parquet, paired.parquet and table.txt.",
 )
 @click.option("--allow-shared-seeds", is_flag=True, help="Warn, instead of refusing, if a policy was trained on them.")
 @click.option("--system", help="The experiment's TOML file, for a library on a feeder of your own.")

@@ -19,6 +19,7 @@ from scenario_lib._arrays import Floats
 from scenario_lib._files import replacing
 from scenario_lib.errors import MissingDataError
 from scenario_lib.feeders.experiment import Experiment
+from scenario_lib.learning.paired import PairedDifference, paired_difference, paired_lines
 from scenario_lib.metrics.voltage import measure_voltages
 from scenario_lib.simulation.assets import Assets
 from scenario_lib.simulation.rollout import Rollout
@@ -95,6 +96,7 @@ def _p99(values: Floats) -> float | None:
 
 SCENARIOS = "scenarios.parquet"
 SUMMARY = "summary.parquet"
+_PAIRED = "paired.parquet"
 _TABLE = "table.txt"
 
 
@@ -161,13 +163,15 @@ class ControlSummary:
 
 
 _UNCONTROLLED = "none"
+_REFERENCE = "ofo"
 _MEANINGS = {
     "rule-based": "every site acts on the worst voltage of the whole feeder, openg2g's default",
     "rule-based-zonal": "every site acts on the worst voltage of its own zone; without zones, as rule-based",
 }
 _ARROW_TYPES: dict[object, pa.DataType] = {int: pa.int64(), str: pa.string()}
-_SUMMARY_SCHEMA = pa.schema(
-    [(field.name, _ARROW_TYPES.get(field.type, pa.float64())) for field in fields(ControlSummary)]
+_SUMMARY_SCHEMA, _PAIRED_SCHEMA = (
+    pa.schema([(field.name, _ARROW_TYPES.get(field.type, pa.float64())) for field in fields(row)])
+    for row in (ControlSummary, PairedDifference)
 )
 _SCENARIO_SCHEMA = pa.schema(
     [
@@ -219,6 +223,27 @@ class Comparison:
         """One summary a feeder and control: figures of different feeders have no common mean."""
         return tuple(chain.from_iterable(self.of_feeder(feeder)._of_controls(feeder) for feeder in self.feeders))
 
+    def paired(self) -> tuple[PairedDifference, ...]:
+        """Every other control less OFO, a feeder at a time: over all its scenarios, then by kind; empty without OFO."""
+        if _REFERENCE not in self.controls:
+            return ()
+        return tuple(chain.from_iterable(self.of_feeder(feeder)._paired(feeder) for feeder in self.feeders))
+
+    def _paired(self, feeder: str) -> Iterator[PairedDifference]:
+        kinds = tuple(dict.fromkeys(entry.kind for entry in self.scenarios))
+        parts = {"all": self, **{kind: self._of_kind(kind) for kind in (kinds if len(kinds) > 1 else ())}}
+        for control in self.controls:
+            for kind, part in parts.items():
+                broken = {entry.index for entry in part.failed}
+                own, ofo = (
+                    [figures.integral_pu_s for figures in part._figures(name, broken)] for name in (control, _REFERENCE)
+                )
+                if control != _REFERENCE and own:
+                    yield paired_difference(feeder, kind, control, own, ofo)
+
+    def _of_kind(self, kind: str) -> "Comparison":
+        return replace(self, scenarios=tuple(entry for entry in self.scenarios if entry.kind == kind))
+
     def _of_controls(self, feeder: str) -> Iterator[ControlSummary]:
         broken = {entry.index for entry in self.failed}
         uncontrolled = self._figures(_UNCONTROLLED, broken)
@@ -236,6 +261,7 @@ class Comparison:
             "warnings": list(self.warnings),
             "meanings": self.meanings(),
             "summary": [asdict(summary) for summary in self.summaries()],
+            "paired": [asdict(difference) for difference in self.paired()],
             "scenarios": [entry.to_row() for entry in self.scenarios],
         }
 
@@ -246,6 +272,9 @@ class Comparison:
         for name, part in parts.items():
             lines += _summary_lines(name, part.summaries())
         lines += self.meanings()
+        for name, part in parts.items():
+            differences = paired_lines(name, part.paired())
+            lines += ["", *differences] if differences else []
         for name, part in parts.items():
             lines += ["", *part._scenario_lines(name)]
         return lines + [f"failed: seed {entry.seed} under {entry.control}: {entry.failure}" for entry in self.failed]
@@ -269,7 +298,7 @@ class Comparison:
 
 
 def write_comparison(folder: Path, comparison: Comparison) -> None:
-    """Write both tables as Parquet and the readable one as text into a directory, which is made if need be.
+    """Write the tables as Parquet and the readable one as text into a directory, which is made if need be.
 
     Raises:
         MissingDataError: The directory cannot be made.
@@ -280,9 +309,11 @@ def write_comparison(folder: Path, comparison: Comparison) -> None:
         raise MissingDataError(f"{folder}: cannot be made ({error.strerror}); choose another --out") from None
     rows = [entry.to_row() for entry in comparison.scenarios]
     summaries = [asdict(summary) for summary in comparison.summaries()]
+    paired = [asdict(difference) for difference in comparison.paired()]
     for name, table in (
         (SCENARIOS, pa.Table.from_pylist(rows, _SCENARIO_SCHEMA)),
         (SUMMARY, pa.Table.from_pylist(summaries, _SUMMARY_SCHEMA)),
+        (_PAIRED, pa.Table.from_pylist(paired, _PAIRED_SCHEMA)),
     ):
         with replacing(folder / name) as stream:
             pq.write_table(table, stream)

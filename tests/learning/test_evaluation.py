@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from library_samples import write_sample
 from policy_samples import WritePolicy
 
 from scenario_lib.errors import InvalidSettingError, PolicyError, SharedSeedsError, UnknownNameError
 from scenario_lib.execution.tasks import RunOptions
-from scenario_lib.learning.comparison import write_comparison
+from scenario_lib.learning.comparison import Figures, write_comparison
 from scenario_lib.learning.environments import training_library
 from scenario_lib.learning.evaluation import EvaluationOptions, evaluate
 from scenario_lib.learning.policy import TrainingLibrary
@@ -27,7 +28,7 @@ def test_figures_are_those_of_the_library_and_do_not_depend_on_workers(
         comparison = evaluate(library_path, options, lambda done, total: seen.append((done, total)))
         write_comparison(tmp_path / str(jobs), comparison)
     assert seen == [(1, 2), (2, 2)] * 2
-    for name in ("scenarios.parquet", "summary.parquet", "table.txt"):
+    for name in ("scenarios.parquet", "summary.parquet", "paired.parquet", "table.txt"):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
     none, mine = comparison.scenarios
     assert (none.seed, none.control, mine.control) == (7, "none", "mine")
@@ -37,18 +38,35 @@ def test_figures_are_those_of_the_library_and_do_not_depend_on_workers(
     assert not np.isclose(none.figures.integral_pu_s, mine.figures.integral_pu_s)
 
 
-def test_both_engines_give_the_same_figures(library_path: Path, specs_dir: Path) -> None:
-    compiled, reference = (
-        evaluate(library_path, EvaluationOptions((), ("ofo",), 1, specs_dir, engine=Engine(name)))
-        for name in ("compiled", "reference")
-    )
-    assert compiled.warnings == reference.warnings == ()
-    found, wanted = compiled.scenarios[0].figures, reference.scenarios[0].figures
-    assert found is not None
-    assert wanted is not None
+def test_both_engines_follow_a_changed_tuning_of_ofo_and_both_tunings_are_told(
+    library_path: Path, specs_dir: Path, tmp_path: Path
+) -> None:
+    """The library's own experiment tunes OFO in an evaluation; screening's two figures are said beside it."""
+    (recipe,) = ScenarioLibrary(library_path).recipes.values()
+    shipped = recipe.experiment
+    tuned = replace(shipped, ofo=replace(shipped.ofo, sensitivity_update_interval=60, primal_step_size=0.02))
+    libraries = {
+        name: write_sample(tmp_path / name, [(replace(recipe, experiment=experiment), [7])])
+        for name, experiment in (("shipped", shipped), ("tuned", tuned))
+    }
+
+    def figures(name: str, engine: str) -> Figures:
+        options = EvaluationOptions((), ("ofo",), 1, specs_dir, engine=Engine(engine))
+        comparison = evaluate(libraries[name], options)
+        every = {"shipped": 300, "tuned": 60}[name]
+        assert comparison.warnings == ()
+        (note,) = comparison.notes
+        evaluated, screened = note.split("; ")
+        assert evaluated == f"ofo: as the experiment has it, w_throughput 1e-05, sensitivity every {every} s"
+        assert screened == "screening had w_throughput 0.0001, sensitivity every 300 s"
+        assert comparison.scenarios[0].figures is not None
+        return comparison.scenarios[0].figures
+
+    found, wanted = figures("tuned", "compiled"), figures("tuned", "reference")
     assert found.batch_changes == wanted.batch_changes > 0
     assert found.integral_pu_s == pytest.approx(wanted.integral_pu_s, rel=1e-5, abs=1e-5)
     assert found.violation_time_s == wanted.violation_time_s
+    assert abs(found.integral_pu_s - figures("shipped", "compiled").integral_pu_s) > 1e-3
 
 
 def test_controllers_stand_beside_policies_in_any_number_of_workers(
