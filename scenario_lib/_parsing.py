@@ -17,7 +17,13 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from scenario_lib._files import open_regular, read_text
 from scenario_lib._values import few, likely, shown
-from scenario_lib.errors import DataFileError, InvalidSettingError, MissingDataError, UnknownNameError
+from scenario_lib.errors import (
+    DataFileError,
+    InvalidSettingError,
+    MissingDataError,
+    SettingsFileError,
+    UnknownNameError,
+)
 
 T = TypeVar("T")
 
@@ -123,6 +129,18 @@ def parse_as(kind: type[T], tables: Any, source: str) -> T:
         raise DataFileError(f"{source}: nested too deeply; expected tables as the documentation shows them") from None
     except ValueError:  # Python's own, about writing whole numbers of thousands of digits
         raise DataFileError(f"{source}: a number has too many digits; expected one that a computer holds") from None
+
+
+def parse_settings_file(kind: type[T], tables: Any, source: str) -> T:
+    """As `parse_as`, of a settings file of the user's: what is wrong there is wrong usage.
+
+    Raises:
+        SettingsFileError: Naming the file, the fields, what was found, and what was expected.
+    """
+    try:
+        return parse_as(kind, tables, source)
+    except DataFileError as error:
+        raise SettingsFileError(str(error)) from None
 
 
 def _foreign(value: object) -> dict[str, str]:

@@ -24,6 +24,10 @@ class DataFileError(ScenarioLibError, ValueError):
     """A file exists but does not hold what it should."""
 
 
+class SettingsFileError(DataFileError, InvalidSettingError):
+    """A settings file of the user's has a name that is not known, or a value that is not allowed."""
+
+
 class MissingDataError(ScenarioLibError, FileNotFoundError):
     """A file or directory that is needed is not there."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from scenario_lib._files import open_regular, require_regular
-from scenario_lib._parsing import EXPERIMENT, data_dir, parse_as, read_toml
+from scenario_lib._parsing import EXPERIMENT, data_dir, parse_settings_file, read_toml
 from scenario_lib._values import STRICT, refused, require_distinct
 from scenario_lib.errors import DataFileError, InvalidSettingError, MissingDataError, UnknownNameError
 from scenario_lib.feeders.experiment import Experiment, Feeder, OFOTuning, TrainingJob, VoltageLimits
@@ -63,7 +63,7 @@ def read_experiment(path: Path) -> Experiment:
     for kind in ("pv_systems", "loads"):
         for table in _tables(tables.get(kind)):
             _inline_series(table, path)
-    parsed = parse_as(ExperimentFile, tables, str(path))
+    parsed = parse_settings_file(ExperimentFile, tables, str(path))
     circuit = (path.parent / parsed.feeder.circuit).resolve()
     if not circuit.is_file():
         require_regular(circuit)

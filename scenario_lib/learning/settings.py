@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-from scenario_lib._parsing import TRAINING, parse_as, read_toml
+from scenario_lib._parsing import TRAINING, parse_settings_file, read_toml
 from scenario_lib._values import (
     STRICT,
     Bounds,
@@ -204,7 +204,7 @@ def parse_settings(tables: Tables, source: str) -> TrainingSettings:
     unknown = [name for name in reward if name not in known] if isinstance(reward, dict) else []
     if unknown:
         raise DataFileError(f"{source}: reward.{unknown[0]} is not known; {likely(unknown[0], known)}")
-    return parse_as(TrainingSettings, tables, source)
+    return parse_settings_file(TrainingSettings, tables, source)
 
 
 _TABLES = {"environment": EnvironmentSettings, "reward": RewardConfig, "ppo": PPOSettings}

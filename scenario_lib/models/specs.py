@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
 
-from scenario_lib._parsing import MODEL, data_dir, parse_as, read_toml
+from scenario_lib._parsing import MODEL, data_dir, parse_settings_file, read_toml
 from scenario_lib._values import (
     STRICT,
     count,
@@ -158,7 +158,7 @@ def load_model(path: Path) -> ModelData:
         MissingDataError: No such file.
         DataFileError: Not TOML, or a table, key or value is not what it should be; names the file and the field.
     """
-    return parse_as(ModelData, read_toml(Path(path), MODEL), str(path))
+    return parse_settings_file(ModelData, read_toml(Path(path), MODEL), str(path))
 
 
 @cache

@@ -5,7 +5,7 @@ from datetime import date
 from pathlib import Path
 from typing import ClassVar
 
-from scenario_lib._parsing import NIGHTLY, parse_as, read_toml
+from scenario_lib._parsing import NIGHTLY, parse_settings_file, read_toml
 from scenario_lib._values import STRICT, Bounds, count, require_bounds
 from scenario_lib.errors import DataFileError
 from scenario_lib.screening.recipe_file import RecipeFile, parse_strata, read_recipe_tables
@@ -137,7 +137,7 @@ def read_nightly(path: Path) -> NightPlan:
         MissingDataError: The file, or the recipe that it names, is not there.
         DataFileError: A table or value is not what it should be.
     """
-    config = parse_as(NightlyConfig, read_toml(path, NIGHTLY), str(path))
+    config = parse_settings_file(NightlyConfig, read_toml(path, NIGHTLY), str(path))
     folder = path.resolve().parent
     file = folder / config.recipe
     recipes = parse_strata(read_recipe_tables(file), str(file))

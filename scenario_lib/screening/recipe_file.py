@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from scenario_lib._parsing import RECIPE, parse_as, read_toml
+from scenario_lib._parsing import RECIPE, parse_settings_file, read_toml
 from scenario_lib._values import STRICT, few, likely, shown
 from scenario_lib.errors import DataFileError, InvalidSettingError
 from scenario_lib.feeders.experiment import Experiment, TrainingJob
@@ -97,7 +97,7 @@ def parse_recipe(tables: Tables, source: str) -> RecipeFile:
         )
     if "name" in tables:
         raise DataFileError(f"{source}: name: is not known; expected it inside strata only")
-    recipe = parse_as(RecipeFile, tables, source)
+    recipe = parse_settings_file(RecipeFile, tables, source)
     try:
         RandomizationSettings.from_openg2g(recipe.randomization)
     except InvalidSettingError as error:
