@@ -6,10 +6,10 @@ is held against OpenDSS's own solution before it is used.
 """
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from openg2g.grid.opendss import dss
-from scipy.sparse import csc_array
 from scipy.sparse.linalg import splu
 
 from scenario_lib._arrays import Ints
@@ -65,7 +65,8 @@ def _assemble_network(
 
 
 def _neighbours(raw: RawCircuit, variable: list[LoadPart]) -> list[set[int]]:
-    near = [set(np.flatnonzero(row).tolist()) - {i} for i, row in enumerate(raw.admittance)]
+    rows, starts = raw.admittance.indices, raw.admittance.indptr  # of columns, but Y is symmetric
+    near = [set(rows[start:stop].tolist()) - {i} for i, (start, stop) in enumerate(pairwise(starts))]
     for part in variable:
         if part.node is not None and part.return_node is not None:
             near[part.node].add(part.return_node)
@@ -139,8 +140,14 @@ def _sweep(target: Ints, source: Ints, entry: Ints) -> Sweep:
 
 
 def _values(raw: RawCircuit, pattern: Pattern) -> tuple[np.ndarray, np.ndarray]:
-    ordered = raw.admittance[np.ix_(pattern.order, pattern.order)]
-    return ordered[pattern.rows, pattern.columns()].copy(), ordered.diagonal().copy()
+    """Y at the entries of the factor, zero where it fills in, and its diagonal, both in elimination order."""
+    n = len(pattern.order)
+    given = raw.admittance.tocoo()
+    known = given.col.astype(np.int64) * n + given.row  # rising, as columns are and rows within them
+    wanted = pattern.order[pattern.columns()] * n + pattern.order[pattern.rows]
+    found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    lower = np.where(known[found] == wanted, given.data[found], 0)
+    return lower, raw.admittance.diagonal()[pattern.order]
 
 
 def load_table(parts: list[LoadPart]) -> LoadTable:
@@ -270,8 +277,7 @@ def _agreement_of(raw: RawCircuit, solution_v: dict[str, complex]) -> float:
     stiff source beside short lines costs digits whichever way it is solved.
     """
     v = np.array([solution_v[name] for name in raw.nodes])
-    admittance = csc_array(raw.admittance)
-    rounding_pu = np.max(np.abs(splu(admittance).solve(admittance @ v) - v) / raw.base_v)
+    rounding_pu = np.max(np.abs(splu(raw.admittance).solve(raw.admittance @ v) - v) / raw.base_v)
     return float(min(max(AGREEMENT_PU, _ROUNDINGS * rounding_pu), _LARGEST_AGREEMENT_PU))
 
 

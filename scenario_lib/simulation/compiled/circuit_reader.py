@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from openg2g.grid.opendss import dss
+from scipy.sparse import csc_array
 
 from scenario_lib._arrays import Complexes, Floats
 from scenario_lib.errors import NotModelledError
@@ -55,7 +56,7 @@ class RawCircuit:
 
     Attributes:
         nodes: Names such as "650.1", lower case, in the order of Y.
-        admittance: Y, all loads included (S), dense, shape (n, n).
+        admittance: Y, all loads included (S), sparse by columns, rows rising, without zeros, shape (n, n).
         source_a: Current injected by the sources (A), shape (n,).
         base_v: Voltage base of each node (V), shape (n,).
         parts: Parts of all elements that draw another current than their admittance does.
@@ -63,7 +64,7 @@ class RawCircuit:
     """
 
     nodes: tuple[str, ...]
-    admittance: Complexes
+    admittance: csc_array
     source_a: Complexes
     base_v: Floats
     parts: tuple[LoadPart, ...]
@@ -95,17 +96,18 @@ def _complex(pairs: Sequence[float]) -> Complexes:
     return flat[0::2] + 1j * flat[1::2]
 
 
-def _admittance(n: int) -> Complexes:
+def _admittance(n: int) -> csc_array:
     values, rows, starts = dss.YMatrix.getYsparse(factor=False)
-    full = np.zeros((n, n), complex)
-    columns = np.repeat(np.arange(n), np.diff(starts))
-    np.add.at(full, (np.asarray(rows), columns), np.asarray(values))
-    return full
+    admittance = csc_array((np.array(values, complex), np.array(rows), np.array(starts)), shape=(n, n))
+    admittance.sum_duplicates()
+    admittance.eliminate_zeros()
+    return admittance
 
 
-def is_symmetric(admittance: Complexes) -> bool:
+def is_symmetric(admittance: csc_array) -> bool:
     """Whether Y equals its transpose, up to rounding."""
-    return bool(np.all(np.abs(admittance - admittance.T) <= _SYMMETRIC * np.abs(admittance)))
+    excess = abs(admittance - admittance.T) - _SYMMETRIC * abs(admittance)
+    return bool(np.all(excess.data <= 0))
 
 
 def _source_currents() -> Complexes:

@@ -17,6 +17,7 @@ too short to be fast.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ from scenario_lib._arrays import Indices, Ints
 from scenario_lib.simulation.compiled.jit import inlined_kernel, kernel
 
 _LEVEL_WEIGHT = 0.1
+_ELIMINATED = -1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +89,16 @@ def analyse(neighbours: Sequence[set[int]]) -> Pattern:
     rows = [sorted(place[node] for node in column) for column in columns]
     starts = np.concatenate([[0], np.cumsum([len(column) for column in rows])]).astype(np.int64)
     flat = np.array([row for column in rows for row in column], np.int64)
-    pattern = Pattern(np.array(order, np.int64), starts, flat, np.zeros(0, np.int64))
+    entries = [
+        {row: int(start) + i for i, row in enumerate(column)} for start, column in zip(starts, rows, strict=False)
+    ]
     targets = [
-        -1 - row if row == other else pattern.entry(row, other)
+        -1 - row if row == other else entries[row][other]
         for column in rows
         for position, row in enumerate(column)
         for other in column[position:]
     ]
-    return Pattern(pattern.order, starts, flat, np.array(targets, np.int64))
+    return Pattern(np.array(order, np.int64), starts, flat, np.array(targets, np.int64))
 
 
 def _eliminate(graph: list[set[int]]) -> tuple[list[int], list[set[int]]]:
@@ -102,20 +106,27 @@ def _eliminate(graph: list[set[int]]) -> tuple[list[int], list[set[int]]]:
 
     Minimum degree, preferring nodes that few eliminations lead up to: operations in a row then depend less on each
     other, which shortens a solution by a quarter. The order is by such levels for the same reason; that changes no
-    neighbours, as nodes of a level do not see each other.
+    neighbours, as nodes of a level do not see each other. A node waits in the heap once for every degree that it had;
+    only its present one counts.
     """
     eliminated: list[tuple[int, int, set[int]]] = []
     level = [0] * len(graph)
-    left = set(range(len(graph)))
-    while left:
-        node = min(left, key=lambda n: (len(graph[n]) + _LEVEL_WEIGHT * level[n], n))
+    cost = [float(len(near)) for near in graph]
+    heap = [(cost[node], node) for node in range(len(graph))]
+    heapify(heap)
+    while heap:
+        found, node = heappop(heap)
+        if found != cost[node]:
+            continue
+        cost[node] = _ELIMINATED
         near = graph[node]
         for other in near:
             graph[other] |= near
             graph[other] -= {node, other}
             level[other] = max(level[other], level[node] + 1)
+            cost[other] = len(graph[other]) + _LEVEL_WEIGHT * level[other]
+            heappush(heap, (cost[other], other))
         eliminated.append((level[node], node, near))
-        left.remove(node)
     eliminated.sort(key=lambda entry: entry[0])
     return [node for _, node, _ in eliminated], [near for _, _, near in eliminated]
 
