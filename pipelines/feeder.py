@@ -7,15 +7,19 @@ from pathlib import Path
 import click
 
 from scenario_lib._values import few
+from scenario_lib.errors import InvalidSettingError
+from scenario_lib.screening.first_experiment import Suggestion, suggest_experiment
+from scenario_lib.screening.first_experiment_text import require_absent, write_first_experiment
 from scenario_lib.simulation.opendss.check import FeederReport, check_own_feeder
 from scenario_lib.simulation.opendss.hosting import VoltageExtreme
 
-from .console import aligned, echo_facts, json_option
+from .console import aligned, echo_facts, json_option, progress_bar, show_progress
 
 _H100_LIMIT_W = 700.0
 """Power limit of an H100 SXM (NVIDIA, H100 data sheet); that of a B200 is 1000 W."""
 
 EXIT_DOES_NOT_FIT = 1
+EXIT_NOTHING_ACCEPTED = 5
 
 
 @click.group("feeder")
@@ -58,6 +62,71 @@ def check(file: Path, gpu_watts: float, buses: tuple[str, ...], as_json: bool) -
     echo_facts(report.to_dict(), _lines(report), as_json)
     if report.faults:
         sys.exit(EXIT_DOES_NOT_FIT)
+
+
+@feeder_command.command("init")
+@click.argument("circuit", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The experiment's TOML file.")
+@click.option("--bus", "buses", multiple=True, help="Choose the site's bus among these.  [default: some of all]")
+@click.option(
+    "--candidates",
+    type=click.IntRange(0, 10_000),
+    default=20,
+    show_default=True,
+    help="Candidates of each trial build, by which the site is sized; 0 tries none.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
+@json_option
+def init(circuit: Path, out: Path, buses: tuple[str, ...], candidates: int, overwrite: bool, as_json: bool) -> None:
+    """Write a first experiment for CIRCUIT, an OpenDSS file: a file to build with as it is, and to change.
+
+    \b
+    Example: scenario-lib feeder init village/village.dss --out village/experiment.toml
+
+    Takes taps and capacitors as their controls settle, leaves out buses that violate limits before a datacenter comes,
+    chooses a bus for the site, and tries short builds until one accepts some.
+
+    \b
+    Exit codes: 0 written; 1 refused or failed; 2 usage; 5 written, but no trial build accepted anything.
+    """
+    _require_named_toml(out)
+    require_absent(out, overwrite)
+    with progress_bar(unit="candidate") as bar:
+        suggestion = suggest_experiment(circuit, buses, candidates, lambda progress: show_progress(bar, progress))
+    write_first_experiment(out, suggestion, overwrite)
+    echo_facts({"path": str(out), **suggestion.to_dict()}, _chosen(out, suggestion), as_json)
+    if suggestion.trials and not any(trial.accepted for trial in suggestion.trials):
+        sys.exit(EXIT_NOTHING_ACCEPTED)
+
+
+def _require_named_toml(out: Path) -> None:
+    """Refuse a name under which no command would read the file."""
+    if out.suffix != ".toml":
+        raise InvalidSettingError(f"--out is {str(out)!r}; expected a name that ends in .toml")
+
+
+def _chosen(out: Path, suggestion: Suggestion) -> Iterator[str]:
+    base, host = suggestion.base, suggestion.host
+    feeder, (site,) = suggestion.experiment.feeder, suggestion.experiment.sites
+    if feeder.exclude_buses:
+        yield (
+            f"left out            {len(feeder.exclude_buses)} buses: outside the limits before a datacenter comes, or "
+            f"within {base.room_pu:g} pu of them: {few(feeder.exclude_buses)}"
+        )
+    states = [*feeder.initial_taps_pu, *feeder.initial_capacitor_steps]
+    yield f"as settled          {few(states) or 'no regulator, no switched capacitor'}"
+    yield (
+        f"site                bus {host.bus}, {host.bus_kv:g} kV: hosts {host.kw_per_phase} kW per phase (limited by "
+        f"{host.limited_by}), of {len(base.hosting)} buses examined the nearest to a thousand"
+    )
+    for trial in suggestion.trials:
+        verdicts = ", ".join(f"{count} {reason}" for reason, count in trial.reasons.items())
+        yield f"tried               {100 * trial.share:.0f} % of it, {trial.replicas} replicas: {verdicts}"
+    for what in base.not_modelled:
+        yield f"engine              reference, because the compiled one does not model {what}; no size was tried"
+    replicas = ", ".join(f"{model.replicas} of {model.label}" for model in site.models)
+    yield f"chosen              {100 * suggestion.share:.0f} %: {replicas}"
+    yield f"next                scenario-lib build --system {out} --candidates 24 --out libraries/{feeder.name}"
 
 
 def _lines(report: FeederReport) -> Iterator[str]:

@@ -286,6 +286,7 @@ def _capacitor_steps() -> dict[str, tuple[int, ...]]:
     return steps
 
 
+NO_SOLUTION, UNLIMITED = "no solution", "nothing"
 _FIRST_KW = 64
 _MOST_KW = 2**17
 """No distribution feeder carries 131 MW a phase; a bus that does is at the source."""
@@ -308,6 +309,14 @@ class Hosting:
     limited_by: str
 
 
+def host_buses(standing: BaseCase) -> dict[str, float]:
+    """Three-phase buses that are not excluded and have a voltage base, with it (kV line to line), in circuit order."""
+    left_out = {bus.lower() for bus in standing.exclude_buses}
+    named = [str(bus) for bus in dss.Circuit.AllBusNames()]
+    hosts = {bus: base_kv(bus) for bus in named if bus.lower() not in left_out and phases_of(bus) == PHASES}
+    return {bus: kv for bus, kv in hosts.items() if kv}
+
+
 def hosting_capacities(standing: BaseCase, nodes: _CountedNodes, buses: Sequence[str] = ()) -> Iterator[Hosting]:
     """Capacity of every three-phase bus with a voltage base that is not excluded, in the circuit's order.
 
@@ -319,9 +328,7 @@ def hosting_capacities(standing: BaseCase, nodes: _CountedNodes, buses: Sequence
     Raises:
         UnknownNameError: One of them is no such bus.
     """
-    left_out = {bus.lower() for bus in standing.exclude_buses}
-    named = [str(bus) for bus in dss.Circuit.AllBusNames()]
-    hosts = [bus for bus in named if bus.lower() not in left_out and phases_of(bus) == PHASES and base_kv(bus)]
+    hosts = list(host_buses(standing))
     unknown = [bus for bus in buses if bus.lower() not in {host.lower() for host in hosts}]
     if unknown:
         raise UnknownNameError(
@@ -355,12 +362,12 @@ class _Trial:
                 found = self._broken(bus, kv, middle)
                 low, high, limit = (middle, high, limit) if found is None else (low, middle, found)
         self._set(bus, kv, 0)
-        return Hosting(bus, round(kv, 3), low, limit or "nothing")
+        return Hosting(bus, round(kv, 3), low, limit or UNLIMITED)
 
     def _broken(self, bus: str, kv: float, kw_per_phase: int) -> str | None:
         self._set(bus, kv, kw_per_phase)
         if not solve():
-            return "no solution"
+            return NO_SOLUTION
         voltages = self._nodes.voltages_pu()
         lowest = int(np.argmin(voltages))
         return None if voltages[lowest] >= self._v_min_pu else self._nodes.names[lowest]
