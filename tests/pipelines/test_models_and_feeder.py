@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from scenario_lib._parsing import parse_as
+from scenario_lib.feeders.experiment_file import load_experiment
 from scenario_lib.models.published import known_spec, published_models
 from scenario_lib.models.specs import ModelSpec, shipped_models
 
@@ -99,3 +100,16 @@ def test_feeder_check_of_what_is_not_there_is_one_line(run, tmp_path: Path) -> N
         assert (seen.exit_code, seen.output) == (1, "")
         assert seen.errors.startswith(f"Error: {tmp_path / name}: no such file")
         assert seen.errors.count("\n") == 1
+
+
+def test_a_first_experiment_is_written_sized_and_builds(run, village_file: Path, tmp_path: Path) -> None:
+    circuit, out = village_file.parent / "village.dss", tmp_path / "my" / "experiment.toml"
+    seen = run("feeder", "init", circuit, "--out", out, "--candidates", 8, "--json")
+    assert seen.exit_code == 0, seen.errors
+    told = json.loads(seen.output)
+    assert told["trials"][-1]["reasons"]["accepted"] >= 1
+    assert load_experiment(out).sites[0].bus == "square"
+    assert run("feeder", "init", circuit, "--out", out, "--candidates", 8).exit_code == 1
+    library = tmp_path / "library"
+    assert run("build", "--system", out, "--candidates", 8, "--jobs", 1, "--no-report", "--out", library).exit_code == 0
+    assert json.loads(run("info", library, "--json").output)["records"] >= 1
