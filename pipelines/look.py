@@ -144,8 +144,10 @@ def report_command(
     # Imported here, because matplotlib takes a while that help need not pay.
     from scenario_lib.learning.comparison import SCENARIOS
     from scenario_lib.library.layout import METADATA, REPORT
-    from scenario_lib.reporting.page import write_page
+    from scenario_lib.reporting.page import require_page_place, write_page
 
+    if out is not None:
+        require_page_place(out)
     if library and (library / SCENARIOS).is_file() and not (library / METADATA).exists():
         raise InvalidSettingError(f"{library}: is an evaluation, not a library; give it as --evaluation")
     page = _evaluation_page(source) if library is None else _library_page(source, **play)
@@ -179,8 +181,9 @@ def compare_command(libraries: tuple[Path, ...], out: Path, figures: Path | None
     Exit codes: 0 written; 1 refused or failed; 2 usage.
     """
     from scenario_lib.reporting.comparison_page import comparison_page
-    from scenario_lib.reporting.page import write_page
+    from scenario_lib.reporting.page import require_page_place, write_page
 
+    require_page_place(out)
     write_page(out, comparison_page(libraries), figures)
     click.echo(f"page                {out}")
 

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from matplotlib.figure import Figure
 
 from scenario_lib._files import replacing
-from scenario_lib.errors import MissingDataError
+from scenario_lib.errors import BuildRefusedError, MissingDataError
 from scenario_lib.plotting.panels import png_bytes, svg_bytes
 
 DASH = "-"
@@ -142,6 +142,25 @@ def _template() -> Template:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template("page.html")
+
+
+_MARK = b'<meta name="generator" content="scenario-lib">'
+_HEAD_BYTES = 4096
+
+
+def require_page_place(path: Path) -> None:
+    """Refuse a place where something else is than a page of ours, before the page is made.
+
+    Raises:
+        BuildRefusedError: Naming the file.
+    """
+    if not path.exists() and not path.is_symlink():
+        return
+    if path.is_file() and not path.is_symlink():
+        with path.open("rb") as stream:
+            if _MARK in stream.read(_HEAD_BYTES):
+                return
+    raise BuildRefusedError(f"{path}: is there, and is no page by scenario-lib; move it away, or choose another --out")
 
 
 def write_page(path: Path, page: Page, figures: Path | None = None) -> None:

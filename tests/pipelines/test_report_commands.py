@@ -127,3 +127,15 @@ def test_the_extra_is_asked_for_by_name(monkeypatch) -> None:
             patch.setattr("importlib.util.find_spec", lambda _name: None)
             with pytest.raises(MissingExtraError, match=r"pip install 'scenario-lib\[plot\]'"):
                 importlib.import_module(package)
+
+
+@pytest.mark.parametrize("content", ["words", "", "<!doctype html><title>mine</title>"])
+def test_a_page_replaces_pages_only(run, library: Path, tmp_path: Path, content: str) -> None:
+    (tmp_path / "thesis.html").write_text(content)
+    other = shutil.copytree(library, tmp_path / "other")
+    for arguments in (["report", library], ["compare", library, other]):
+        seen = run(*arguments, "--out", tmp_path / "thesis.html")
+        assert (seen.exit_code, "is no page by scenario-lib" in seen.errors) == (1, True)
+    assert (tmp_path / "thesis.html").read_text() == content
+    for _ in range(2):
+        assert run("compare", library, other, "--out", tmp_path / "page.html").exit_code == 0
