@@ -1,4 +1,4 @@
-"""Rewards, observations and infos of one's own: functions of the figures of the second that an observation shows.
+"""Rewards, observations and infos of one's own: functions of the figures of the second that an observation shows::
 
     def reward(step: StepFigures):
         return -step.violation_pu().sum(axis=-1)

@@ -1,4 +1,4 @@
-"""One agent per site, as a parallel environment of PettingZoo; importing this module needs the package.
+"""One agent per site, as a parallel environment of PettingZoo; importing this module needs the package::
 
     env = parallel_env("libraries/ieee123")
     observations, infos = env.reset(seed=0)

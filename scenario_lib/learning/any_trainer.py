@@ -1,4 +1,4 @@
-"""Policies of any trainer: whatever predicts actions for observations of an environment is evaluated as ours are.
+"""Policies of any trainer: whatever predicts actions for observations of an environment is evaluated as ours are::
 
     environment = make_batch_size_env("libraries/ieee13-train")
     mine = EnvironmentPolicy.of(predict, environment, "mine")          # predict(observation) -> action

@@ -106,7 +106,7 @@ class EpisodeTally:
             **self._sums,
             violation_penalty_pu2=missed / self._w_voltage if self._w_voltage > 0 else None,
             steps=self._steps,
-            diverged=bool(info["power_flow"]),
+            diverged=bool(info.get("power_flow")),
             wall_s=time_s - (time_s if self._started_s is None else self._started_s),
         )
         self._clear()
