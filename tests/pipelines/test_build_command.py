@@ -274,7 +274,7 @@ def test_a_shipped_recipe_is_found_by_its_name(run, tmp_path: Path, monkeypatch,
 def test_shipped_settings_are_listed_and_printed(run) -> None:
     seen = run("recipes")
     assert seen.exit_code == 0
-    assert [line.split()[0] for line in seen.output.splitlines()][:2] == ["recipes/ieee123", "recipes/ieee13"]
+    assert [line.split()[0] for line in seen.output.splitlines()][:2] == ["recipes/ieee123", "recipes/ieee13-broad"]
     listed = json.loads(run("recipes", "--json").output)["settings"]
     assert {"recipes/ieee13_mixture", "training/ieee13", "nightly/ieee13"} <= {entry["name"] for entry in listed}
     assert all(Path(entry["file"]).is_file() and entry["about"] for entry in listed)
