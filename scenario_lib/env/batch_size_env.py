@@ -31,7 +31,7 @@ from scenario_lib.env.episode import (
     scenario_drawer,
 )
 from scenario_lib.env.extensions import ExtendedEpisodes, Extensions
-from scenario_lib.env.observation import ObservationConfig, observation_labels, observation_space
+from scenario_lib.env.observation import ObservationConfig, observation_space
 from scenario_lib.env.reward import RewardConfig, voltage_statistics
 from scenario_lib.env.sampling import (
     SINGLE_OPTIONS,
@@ -173,10 +173,7 @@ class _EpisodeEnv(gym.Env[Singles, Any]):
         """
         if self._episode is None:
             raise EnvironmentUseError("observation_labels are known once reset has read the feeder; call reset first")
-        extensions = self._settings.extensions
-        if extensions is not None and extensions.labels:
-            return extensions.labels
-        return observation_labels(self._obs_config, tuple(self._backend.v_index))
+        return self._settings.labels_of(self._obs_config, self._backend.v_index)
 
     def close(self) -> None:
         """Release the simulation; may be called more than once."""

@@ -64,7 +64,7 @@ class SiteState:
 
 
 @dataclass(slots=True)
-class _SteppedSite:
+class SteppedSite:
     """One datacenter of a simulator; its state is that of the last second."""
 
     state: SiteState
@@ -85,7 +85,7 @@ class CompiledSimulator:
         self._batch_sizes = self._initial.copy()
         self._observed: StepArrays | None = None
         unknown = SiteState(PhasePower(0.0, 0.0, 0.0), {}, {}, {})
-        self.sites: Mapping[str, _SteppedSite] = {name: _SteppedSite(unknown) for name in self._names}
+        self.sites: Mapping[str, SteppedSite] = {name: SteppedSite(unknown) for name in self._names}
 
     @property
     def v_index(self) -> Sequence[tuple[str, int]]:

@@ -33,9 +33,9 @@ from scenario_lib._values import (
 from scenario_lib.env.action import require_mode
 from scenario_lib.env.extensions import ExtendedEpisodes, Extensions
 from scenario_lib.env.figures import BackendFigures
-from scenario_lib.env.observation import ObservationConfig
+from scenario_lib.env.observation import ObservationConfig, observation_labels
 from scenario_lib.env.reward import RewardConfig
-from scenario_lib.env.sampling import Library
+from scenario_lib.env.sampling import Library, WorkerShare
 from scenario_lib.errors import InvalidSettingError, PowerFlowError, UnknownNameError
 from scenario_lib.feeders.experiment import DURATION_S, VoltageLimits
 from scenario_lib.library.record import ScenarioRecord
@@ -68,8 +68,9 @@ def as_duration(field: str, value: Any) -> int:
 def as_worker(field: str, value: Any) -> tuple[int, int]:
     """(i, k): the i-th of k."""
     pair = tuple_of(as_whole_number)(field, value)
-    if len(pair) != 2 or not 0 <= pair[0] < pair[1]:
+    if len(pair) != 2:
         raise refused(field, value, "(i, k) with 0 <= i < k")
+    WorkerShare(*pair)
     return pair[0], pair[1]
 
 
@@ -102,6 +103,11 @@ class EnvSettings:
         if self.render_mode not in (None, "rgb_array"):
             raise refuse("render_mode", self.render_mode, "None or 'rgb_array'")
         optional(instance_of(Extensions))("extensions", self.extensions)
+
+    def labels_of(self, config: ObservationConfig, bus_phases: Sequence[tuple[str, int]]) -> tuple[str, ...]:
+        """One name per slot of an observation: of the extensions', or of the default one."""
+        own = () if self.extensions is None else self.extensions.labels
+        return own or observation_labels(config, tuple(bus_phases))
 
     def extended(self, n: int, single: bool = False) -> ExtendedEpisodes | None:
         """Extensions of so many environments; None if all is as by default."""

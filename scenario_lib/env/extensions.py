@@ -12,6 +12,7 @@ that sums over `axis=-1` are right for both.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -31,9 +32,11 @@ from scenario_lib.env.figures import (
 from scenario_lib.env.observation import (
     MODEL_SLOTS,
     SUMMARY_SLOTS,
+    bus_phase_labels,
     compute_zone_mask,
     observation_labels,
     violation_summary,
+    zone_labels,
 )
 from scenario_lib.errors import InvalidSettingError, UnknownNameError
 from scenario_lib.feeders.experiment import DURATION_S
@@ -64,7 +67,7 @@ _HIGHEST_PU = 2.0
 
 
 def _voltages(context: FigureContext) -> Block:
-    labels = tuple(f"voltage at bus {bus}, phase {'ABC'[phase - 1]} (pu)" for bus, phase in context.bus_phases)
+    labels = tuple(bus_phase_labels(context.bus_phases))
     return Block(labels, lambda step: step.voltages_pu, 0.0, _HIGHEST_PU)
 
 
@@ -72,8 +75,7 @@ def _zone(context: FigureContext) -> Block:
     if context.own_zone is None:
         raise InvalidSettingError("observation 'zone-voltages': the agent has no zone of its own on this feeder")
     mask = compute_zone_mask(context.bus_phases, context.own_zone)
-    everywhere = _voltages(context)
-    labels = tuple(label for label, inside in zip(everywhere.labels, mask, strict=True) if inside)
+    labels = tuple(bus_phase_labels(compress(context.bus_phases, mask)))
     return Block(labels, lambda step: step.voltages_pu[..., mask], 0.0, _HIGHEST_PU)
 
 
@@ -89,7 +91,7 @@ def _zones(context: FigureContext) -> Block:
     if not context.zones:
         raise InvalidSettingError("observation 'zone-summaries': this feeder has no zones")
     masks = [compute_zone_mask(context.bus_phases, buses) for buses in context.zones.values()]
-    labels = tuple(f"{slot.label}, zone {zone}" for zone in context.zones for slot in SUMMARY_SLOTS)
+    labels = tuple(zone_labels(context.zones))
     high = np.tile([slot.high for slot in SUMMARY_SLOTS], len(masks))
 
     def read(step: StepFigures) -> Floats:
@@ -344,7 +346,6 @@ class ExtendedEpisodes:
             previous_batch_sizes=previous,
             itl_s=np.array(shown.itl_s),
             active_replicas=np.array(shown.active_replicas),
-            tokens_per_s=context.tokens_per_s(shown.batch_sizes, shown.active_replicas),
             integral_pu_s=self._integral_pu_s.copy(),
             observation=np.array(shown.observation),
             reward=np.array(rewards, float),

@@ -12,6 +12,7 @@ from scenario_lib.errors import InvalidSettingError
 from scenario_lib.feeders.experiment import DURATION_S
 from scenario_lib.metrics.voltage import outside_limits
 from scenario_lib.scenario.model import Scenario
+from scenario_lib.simulation.assets import replica_tokens_per_s
 
 BusPhases = tuple[tuple[str, int], ...]
 
@@ -40,16 +41,6 @@ class FigureContext:
     def limits_pu(self) -> tuple[float, float]:
         """The lower and the upper limit."""
         return self.config.v_min, self.config.v_max
-
-    def tokens_per_s(self, batch_sizes: Ints, active_replicas: Ints) -> Floats:
-        """Output tokens of all replicas (1/s) by the throughput fits, shape (E, K); NaN without fits."""
-        tokens = np.full(batch_sizes.shape, np.nan)
-        for k, label in enumerate(self.config.model_labels if self.fits is not None else ()):
-            sizes, position = np.unique(batch_sizes[:, k], return_inverse=True)
-            fit = self.fits.throughput(label)
-            of_replica = np.array([float(fit.eval(int(size))) for size in sizes])
-            tokens[:, k] = of_replica[position] * active_replicas[:, k]
-        return tokens
 
 
 class ElementPower:
@@ -89,7 +80,6 @@ class StepFigures:
         batch_sizes, previous_batch_sizes: After and before the step; equal at reset. Shape (..., K).
         itl_s: Observed inter-token latency, NaN where no replica runs, shape (..., K).
         active_replicas: Shape (..., K).
-        tokens_per_s: Output of all replicas by the throughput fits, shape (..., K).
         integral_pu_s: Violation so far in the episode: distance outside the limits, summed over bus-phases, each step
             counted with its last second for its whole interval. Shape (...).
         observation: As the environment gives it by default, shape (..., slots).
@@ -104,7 +94,6 @@ class StepFigures:
     previous_batch_sizes: Ints
     itl_s: Floats
     active_replicas: Ints
-    tokens_per_s: Floats
     integral_pu_s: Floats
     observation: Singles
     reward: Floats
@@ -131,6 +120,17 @@ class StepFigures:
         """Latency deadline of each model, shape (K,)."""
         deadlines = self.context.config.itl_deadlines
         return np.array([deadlines[label] for label in self.model_labels], float)
+
+    @property
+    def tokens_per_s(self) -> Floats:
+        """Output of all replicas by the throughput fits, shape (..., K); NaN without fits."""
+        fits = self.context.fits
+        if fits is None:
+            return np.full(self.batch_sizes.shape, np.nan)
+        of_replica = [
+            replica_tokens_per_s(fits, label, self.batch_sizes[..., k]) for k, label in enumerate(self.model_labels)
+        ]
+        return np.stack(of_replica, axis=-1) * self.active_replicas
 
     def violation_pu(self) -> Floats:
         """Distance of each voltage outside the limits, 0 within, shape (..., N)."""
@@ -186,7 +186,6 @@ def example_figures(context: FigureContext) -> StepFigures:
         previous_batch_sizes=batch_sizes,
         itl_s=none,
         active_replicas=none.astype(np.int64),
-        tokens_per_s=none,
         integral_pu_s=np.zeros(()),
         observation=np.zeros(config.obs_dim, np.float32),
         reward=np.zeros(()),

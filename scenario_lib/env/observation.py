@@ -4,7 +4,7 @@
 and the documentation follow. Formulas are those of the compiled engine, see `step_formulas`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -223,6 +223,14 @@ def compute_zone_mask(v_index: Sequence[tuple[str, int]], zone_buses: Sequence[s
     return np.array([bus.lower() in zone for bus, _ in v_index], dtype=bool)
 
 
+def zone_masks_of(
+    config: "ObservationConfig", v_index: Sequence[tuple[str, int]]
+) -> tuple[Bools | None, list[Bools] | None]:
+    """Masks of `zone_buses` and of `zone_summary`, as `build_observation` takes them; None where there are none."""
+    own = None if config.zone_buses is None else compute_zone_mask(v_index, config.zone_buses)
+    return own, [compute_zone_mask(v_index, buses) for buses in (config.zone_summary or {}).values()] or None
+
+
 def compute_bus_phase_groups(v_index: Sequence[tuple[str, int]]) -> tuple[tuple[int, ...], ...]:
     """Per bus, in order of appearance, the positions of its phases in the voltage vector."""
     groups: dict[str, list[int]] = {}
@@ -397,13 +405,21 @@ def _voltage_labels(config: ObservationConfig, bus_phases: tuple[tuple[str, int]
         return [f"{edge} voltage at bus {bus} (pu)" for bus in buses for edge in ("lowest", "highest")]
     zone = None if config.zone_buses is None else {bus.lower() for bus in config.zone_buses}
     kept = [(bus, phase) for bus, phase in bus_phases if zone is None or bus.lower() in zone]
-    return [f"voltage at bus {bus}, phase {'ABC'[phase - 1]} (pu)" for bus, phase in kept]
+    return bus_phase_labels(kept)
+
+
+def bus_phase_labels(bus_phases: Iterable[tuple[str, int]]) -> list[str]:
+    """Names of voltages that are shown one by one."""
+    return [f"voltage at bus {bus}, phase {'ABC'[phase - 1]} (pu)" for bus, phase in bus_phases]
+
+
+def zone_labels(zones: Iterable[str]) -> list[str]:
+    """Names of the summaries of some zones."""
+    return [f"{slot.label}, zone {zone}" for zone in zones for slot in SUMMARY_SLOTS]
 
 
 def _summary_labels(config: ObservationConfig) -> list[str]:
-    if config.zone_summary:
-        return [f"{slot.label}, zone {zone}" for zone in config.zone_summary for slot in SUMMARY_SLOTS]
-    return [slot.label for slot in SUMMARY_SLOTS]
+    return zone_labels(config.zone_summary) if config.zone_summary else [slot.label for slot in SUMMARY_SLOTS]
 
 
 def _model_labels(config: ObservationConfig) -> list[str]:

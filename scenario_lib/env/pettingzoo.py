@@ -18,11 +18,11 @@ from typing import Any
 import gymnasium as gym
 from pettingzoo import ParallelEnv
 
-from scenario_lib._arrays import Floats, Singles
+from scenario_lib._arrays import Bools, Floats, Singles
 from scenario_lib._values import few
 from scenario_lib.env.action import absolute_action, action_space, decode_action
 from scenario_lib.env.batch_size_env import SharedBatchSizeEnv
-from scenario_lib.env.compiled_backend import PhasePower, SiteState
+from scenario_lib.env.compiled_backend import PhasePower, SiteState, SteppedSite
 from scenario_lib.env.extensions import Extensions
 from scenario_lib.env.factories import (
     EnvironmentParts,
@@ -34,13 +34,21 @@ from scenario_lib.env.factories import (
     site_model_mapping,
 )
 from scenario_lib.env.figures import BusPhases, StepFigures
-from scenario_lib.env.observation import ObservationConfig, build_observation, observation_labels, observation_space
+from scenario_lib.env.observation import (
+    ObservationConfig,
+    build_observation,
+    observation_labels,
+    observation_space,
+    zone_masks_of,
+)
 from scenario_lib.env.reward import RewardConfig, RewardedStep, reward_of
 from scenario_lib.env.sampling import SINGLE_OPTIONS, Library
 from scenario_lib.errors import EnvironmentUseError, InvalidSettingError, UnknownNameError
 from scenario_lib.simulation.compiled.step_tables import NEVER_CHANGED
 
 AgentInfo = dict[str, Any]
+AgentRewards = dict[str, tuple[float, dict[str, float]]]
+"""Total and terms by agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +62,17 @@ class _Voltages:
         return self.volts
 
 
-@dataclass(frozen=True, slots=True)
-class _Site:
-    """A datacenter as observations and rewards see it."""
-
-    state: SiteState
-
-
 @dataclass(slots=True)
 class _Agent:
-    """A site, and since when each of its models has had its batch size (steps)."""
+    """A site, what of the feeder its agent observes, and since when each model has had its batch size (steps)."""
 
-    name: str
     position: int
     config: ObservationConfig
+    masks: tuple[Bools | None, list[Bools] | None]
     since_change: dict[str, int] = field(default_factory=dict)
 
-    def site(self, step: StepFigures) -> _Site:
-        """The site's state."""
+    def site(self, step: StepFigures) -> SteppedSite:
+        """The site as observations and rewards see it."""
         labels = step.model_labels
         columns = [labels.index(label) for label in self.config.model_labels]
         named = {
@@ -79,7 +80,7 @@ class _Agent:
             for name in ("batch_sizes", "active_replicas", "itl_s")
         }
         power_w = PhasePower(*map(float, step.power_w[self.position]))
-        return _Site(SiteState(power_w, named["batch_sizes"], named["active_replicas"], named["itl_s"]))
+        return SteppedSite(SiteState(power_w, named["batch_sizes"], named["active_replicas"], named["itl_s"]))
 
 
 class ParallelBatchSizeEnv(ParallelEnv):  # type: ignore[misc]
@@ -117,7 +118,10 @@ class ParallelBatchSizeEnv(ParallelEnv):  # type: ignore[misc]
             site_model_mapping(parts.experiment),
             **common_settings(parts, given),
         )
-        self._agents = {name: _Agent(name, position, configs[name]) for position, name in enumerate(configs)}
+        self._agents = {
+            name: _Agent(position, config, zone_masks_of(config, parts.bus_phases))
+            for position, (name, config) in enumerate(configs.items())
+        }
         self._fits, self._reward, self._mode = parts.assets.logistic, reward, action_mode
         self._bus_phases, self._feasible = parts.bus_phases, everything.feasible_batch_sizes
         self._step: StepFigures | None = None
@@ -161,7 +165,7 @@ class ParallelBatchSizeEnv(ParallelEnv):  # type: ignore[misc]
             # Looking at the beginning counts as a step without a change.
             agent.since_change = dict.fromkeys(agent.config.model_labels, NEVER_CHANGED - 1)
         observations, rewards = self._look()
-        return observations, {name: self._unpaid(info, rewards[name][1]) for name in self.agents}
+        return observations, self._infos(info, _unpaid(rewards))
 
     def step(
         self, actions: Mapping[str, Any]
@@ -186,16 +190,12 @@ class ParallelBatchSizeEnv(ParallelEnv):  # type: ignore[misc]
         ordered = {label: wanted[label] for label in before.model_labels}
         _, _, _, truncated, info = self._shared.step(absolute_action(ordered, self._feasible))
         observations, rewards = self._look()
-        agents, diverged = list(self.agents), bool(info["power_flow"])
+        if info["power_flow"]:
+            rewards = _unpaid(rewards)
+        agents, infos = list(self.agents), self._infos(info, rewards)
         self.agents = [] if truncated else agents
-        infos = {name: {**info, "reward_components": rewards[name][1]} for name in agents}
-        return (
-            observations,
-            {name: 0.0 if diverged else rewards[name][0] for name in agents},
-            dict.fromkeys(agents, False),
-            dict.fromkeys(agents, truncated),
-            {name: self._unpaid(info, rewards[name][1]) for name in agents} if diverged else infos,
-        )
+        totals = {name: total for name, (total, _) in rewards.items()}
+        return observations, totals, dict.fromkeys(agents, False), dict.fromkeys(agents, truncated), infos
 
     def state(self) -> Singles:
         """All bus-phases and all sites' models, as `SharedBatchSizeEnv` observes them."""
@@ -211,8 +211,8 @@ class ParallelBatchSizeEnv(ParallelEnv):  # type: ignore[misc]
         self.agents = []
 
     @staticmethod
-    def _unpaid(info: AgentInfo, terms: Mapping[str, float]) -> AgentInfo:
-        return {**info, "reward_components": dict.fromkeys(terms, 0.0)}
+    def _infos(info: AgentInfo, rewards: AgentRewards) -> dict[str, AgentInfo]:
+        return {name: {**info, "reward_components": terms} for name, (_, terms) in rewards.items()}
 
     def _watch(self, step: StepFigures) -> Floats:
         self._step = step
@@ -223,7 +223,7 @@ class ParallelBatchSizeEnv(ParallelEnv):  # type: ignore[misc]
             raise EnvironmentUseError("no episode is under way; call reset first")
         return self._step
 
-    def _look(self) -> tuple[dict[str, Singles], dict[str, tuple[float, dict[str, float]]]]:
+    def _look(self) -> tuple[dict[str, Singles], AgentRewards]:
         """Each agent's observation, and its reward with components."""
         step = self._require_playing()
         grid = _Voltages(self._bus_phases, step.voltages_pu)
@@ -236,10 +236,16 @@ class ParallelBatchSizeEnv(ParallelEnv):  # type: ignore[misc]
             site, config = agent.site(step), agent.config
             rewarded = RewardedStep(before, after, agent.since_change)
             total, terms, _ = reward_of(grid, site, config, self._reward, self._fits, rewarded)
-            observations[name], rewards[name] = build_observation(grid, site, config, before), (total, terms)
+            observations[name] = build_observation(grid, site, config, before, *agent.masks)
+            rewards[name] = total, terms
             for label in config.model_labels:
                 agent.since_change[label] = 0 if before[label] != after[label] else agent.since_change[label] + 1
         return observations, rewards
+
+
+def _unpaid(rewards: AgentRewards) -> AgentRewards:
+    """The same terms, all of them 0."""
+    return {name: (0.0, dict.fromkeys(terms, 0.0)) for name, (_, terms) in rewards.items()}
 
 
 def parallel_env(

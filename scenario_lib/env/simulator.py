@@ -20,7 +20,7 @@ from scenario_lib._values import few, shown
 from scenario_lib.env.action import decode_action
 from scenario_lib.env.episode import BackendSettings, DrawScenario, Episode, StepOutcome
 from scenario_lib.env.figures import BackendFigures
-from scenario_lib.env.observation import build_observation, compute_zone_mask, merge_states
+from scenario_lib.env.observation import build_observation, merge_states, zone_masks_of
 from scenario_lib.env.reward import RewardedStep, reward_of, voltage_statistics
 from scenario_lib.errors import (
     EnvironmentUseError,
@@ -184,7 +184,7 @@ class SimulatorBackend:
         sim.advance(episode.dt_ctrl)
         self._prev_batch = self._running_batches(sim)
         self._since_change = dict.fromkeys(self._config.model_labels, NEVER_CHANGED)
-        self._prepare_masks(sim)
+        self._masks = zone_masks_of(self._config, sim.v_index)
         self._observation = self._observe(sim)
         self._statistics = voltage_statistics(sim.voltages_vector(), self._settings.env.reward_config)
         self._remember(sim)
@@ -253,12 +253,6 @@ class SimulatorBackend:
             raise EnvironmentUseError("no episode has begun; call reset first")
         return self._sim
 
-    def _prepare_masks(self, sim: Simulator) -> None:
-        config = self._config
-        self._zone_mask = None if config.zone_buses is None else compute_zone_mask(sim.v_index, config.zone_buses)
-        zones = config.zone_summary or {}
-        self._zone_masks = [compute_zone_mask(sim.v_index, buses) for buses in zones.values()] or None
-
     def _datacenters(self, sim: Simulator) -> list[Any]:
         return [sim.sites[site] for site in self._sites]
 
@@ -275,7 +269,7 @@ class SimulatorBackend:
 
     def _observe(self, sim: Simulator) -> Singles:
         sources = sim, self._datacenters(sim)
-        return build_observation(*sources, self._config, self._prev_batch, self._zone_mask, self._zone_masks)
+        return build_observation(*sources, self._config, self._prev_batch, *self._masks)
 
     def _reward(
         self, sim: Simulator, batches: Mapping[str, int], episode: Episode

@@ -31,7 +31,7 @@ from scenario_lib.env.episode import (
     scenario_drawer,
 )
 from scenario_lib.env.extensions import ExtendedEpisodes
-from scenario_lib.env.observation import ObservationConfig, observation_labels, observation_space
+from scenario_lib.env.observation import ObservationConfig, observation_space
 from scenario_lib.env.reward import voltage_statistics
 from scenario_lib.env.sampling import ResetPlan, ScenarioSamplers, named_record
 from scenario_lib.env.vector_infos import EnvMask, VectorInfos
@@ -281,10 +281,7 @@ class BatchSizeVectorEnv(gym.vector.VectorEnv[Singles, Any, NDArray[Any]]):
     @property
     def observation_labels(self) -> tuple[str, ...]:
         """What each slot of an observation is; known once an episode has begun."""
-        bus_phases, extensions = self._running.circuit.bus_phases, self._settings.extensions
-        if extensions is not None and extensions.labels:
-            return extensions.labels
-        return observation_labels(self._obs_config, bus_phases)
+        return self._settings.labels_of(self._obs_config, self._running.circuit.bus_phases)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "BatchSizeVectorEnv":
         """Environments that play on from here by themselves, with equal bits for equal actions."""

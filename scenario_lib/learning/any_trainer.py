@@ -143,14 +143,12 @@ def card_of(environment: Any, steps: int = 0) -> PolicyCard:
 def _told(environment: Any) -> BackendSettings:
     """What an environment was told, below all wrappers."""
     inner = environment
-    for name in ("venv", "env", "unwrapped"):
-        while name != "unwrapped" and hasattr(inner, name) and not hasattr(inner, "backend_settings"):
-            inner = getattr(inner, name)
-        inner = getattr(inner, "unwrapped", inner)
-    found = getattr(inner, "backend_settings", None)
-    if not isinstance(found, BackendSettings):
-        raise refused("environment", environment, "an environment of scenario_lib.env, wrapped or not")
-    return found
+    while not hasattr(inner, "backend_settings"):
+        inner = getattr(inner, "venv", getattr(inner, "env", None))
+        if inner is None:
+            raise refused("environment", environment, "an environment of scenario_lib.env, wrapped or not")
+    told: BackendSettings = inner.backend_settings
+    return told
 
 
 def _settings_of(told: BackendSettings) -> EnvironmentSettings:

@@ -21,7 +21,7 @@ from scenario_lib.errors import MissingDataError
 from scenario_lib.feeders.experiment import Experiment
 from scenario_lib.learning.paired import PairedDifference, paired_difference, paired_lines
 from scenario_lib.metrics.voltage import measure_voltages
-from scenario_lib.simulation.assets import Assets
+from scenario_lib.simulation.assets import Assets, replica_tokens_per_s
 from scenario_lib.simulation.rollout import Rollout
 
 _W_PER_KW = 1e3
@@ -82,9 +82,7 @@ def _mean_tokens_per_s(rollout: Rollout, batch_sizes: NDArray[np.int64], assets:
     """Mean over time of the output of all replicas, were they at these batch sizes, shape (T, M)."""
     total = 0.0
     for column, (_, label) in enumerate(rollout.model_labels):
-        fit = assets.logistic.throughput(label)
-        sizes, positions = np.unique(batch_sizes[:, column], return_inverse=True)
-        of_replica = np.array([float(fit.eval(int(size))) for size in sizes])[positions]
+        of_replica = replica_tokens_per_s(assets.logistic, label, batch_sizes[:, column])
         total += float(np.mean(of_replica * rollout.active_replicas[:, column]))
     return total
 

@@ -29,7 +29,7 @@ from scenario_lib._files import file_digest, first_difference, read_text, replac
 from scenario_lib._parsing import parse_as
 from scenario_lib._values import MOST_GPUS, STRICT, as_path, few, positive, refuse, require_count
 from scenario_lib.env.action import action_space, decode_action
-from scenario_lib.env.observation import ObservationConfig, build_observation, compute_zone_mask, merge_states
+from scenario_lib.env.observation import ObservationConfig, build_observation, merge_states, zone_masks_of
 from scenario_lib.errors import DataFileError, InvalidSettingError, PolicyError
 from scenario_lib.learning.actor import Actor, Normalization
 from scenario_lib.learning.settings import TrainingSettings
@@ -403,12 +403,7 @@ class PolicyController(Controller[DatacenterBackend, GridBackend]):  # type: ign
         difference = first_difference(found, [list(pair) for pair in self._policy.card.bus_phases], "bus-phases")
         if difference:
             raise PolicyError(f"policy {self._policy.name} was trained on another feeder: {difference}")
-        config = self._policy.card.observation_config
-        self._zone_mask = (
-            None if config.zone_buses is None else compute_zone_mask(self._grid.v_index, config.zone_buses)
-        )
-        zones = (config.zone_summary or {}).values()
-        self._zone_masks = [compute_zone_mask(self._grid.v_index, buses) for buses in zones] or None
+        self._masks = zone_masks_of(self._policy.card.observation_config, self._grid.v_index)
 
     def step(self, clock: Any, events: Any) -> list[SetBatchSize]:
         """Observe, decide, and command the sites."""
@@ -417,9 +412,7 @@ class PolicyController(Controller[DatacenterBackend, GridBackend]):  # type: ign
         observed = list(self._datacenters.values())
         batch_sizes = merge_states(observed).batch_sizes
         running = {label: int(batch_sizes[label]) for label in config.model_labels}
-        observation = build_observation(
-            self._grid, observed, config, self._previous or running, self._zone_mask, self._zone_masks
-        )
+        observation = build_observation(self._grid, observed, config, self._previous or running, *self._masks)
         self._previous = running
         wanted = decode_action(
             self._policy.act(observation),

@@ -24,8 +24,8 @@ from scenario_lib.learning.evaluation import EvaluationOptions, PreparedRollouts
 from scenario_lib.library.library import AnyLibrary
 from scenario_lib.library.place import require_outside_libraries
 from scenario_lib.library.recipe import require_one_feeder
-from scenario_lib.metrics.voltage import outside_limits
-from scenario_lib.simulation.assets import Assets
+from scenario_lib.metrics.voltage import outside_limits, penalty_trace
+from scenario_lib.simulation.assets import Assets, replica_tokens_per_s
 from scenario_lib.simulation.compiled.step_formulas import fill_terms, lateness, switching
 from scenario_lib.simulation.compiled.step_tables import NEVER_CHANGED, TERMS
 from scenario_lib.simulation.rollout import Rollout
@@ -65,33 +65,27 @@ class RolloutColumns:
             for phase, letter in enumerate("abc"):
                 columns[f"power_w/{site}/{letter}"] = rollout.power_w[:, position, phase]
         for column, (site, label) in enumerate(rollout.model_labels):
-            of_replica = _tokens_of_replica(assets, label, rollout.batch_sizes[:, column])
+            of_replica = replica_tokens_per_s(assets.logistic, label, rollout.batch_sizes[:, column])
             columns[f"batch_size/{site}/{label}"] = rollout.batch_sizes[:, column]
             columns[f"active_replicas/{site}/{label}"] = rollout.active_replicas[:, column]
             columns[f"itl_s/{site}/{label}"] = rollout.itl_s[:, column]
             columns[f"tokens_per_s/{site}/{label}"] = of_replica * rollout.active_replicas[:, column]
-        columns |= _rewards(rollout, experiment, assets, (under**2 + over**2).sum(axis=1), columns["outside_frac"])
+        columns |= _rewards(rollout, experiment, assets, columns["outside_frac"])
         if self.voltages:
             columns["voltages_pu"] = rollout.voltages_pu.astype(np.float32)
         return columns
 
 
-def _tokens_of_replica(assets: Assets, label: str, batch_sizes: Any) -> Floats:
-    """Output tokens of one replica (1/s) at each second, by the throughput fit."""
-    fit = assets.logistic.throughput(label)
-    sizes, position = np.unique(batch_sizes, return_inverse=True)
-    return np.array([float(fit.eval(int(size))) for size in sizes])[position]
-
-
-def _rewards(rollout: Rollout, experiment: Experiment, assets: Assets, squares: Floats, outside: Floats) -> Columns:
+def _rewards(rollout: Rollout, experiment: Experiment, assets: Assets, outside: Floats) -> Columns:
     """The reward of each second and its terms, by name; what changed in a second is what changed since the last."""
-    limits, specs = experiment.limits, {spec.label: spec for spec in experiment.models}
+    limits = experiment.limits
     weights = weights_of(RewardConfig(v_min=limits.v_min_pu, v_max=limits.v_max_pu))
+    squares = penalty_trace(rollout.voltages_pu, limits.v_min_pu, limits.v_max_pu)
     throughput, late, switched = (np.zeros(len(squares)) for _ in range(3))
     for column, (_, label) in enumerate(rollout.model_labels):
-        sizes, spec = rollout.batch_sizes[:, column], specs[label]
-        largest = _tokens_of_replica(assets, label, np.array([max(spec.feasible_batch_sizes)]))[0]
-        throughput += _tokens_of_replica(assets, label, sizes) / largest
+        sizes, spec = rollout.batch_sizes[:, column], experiment.spec(label)
+        largest = replica_tokens_per_s(assets.logistic, label, np.array(max(spec.feasible_batch_sizes)))
+        throughput += replica_tokens_per_s(assets.logistic, label, sizes) / largest
         late += [lateness(float(itl_s), spec.itl_deadline_s) for itl_s in rollout.itl_s[:, column]]
         changes = np.diff(np.log2(sizes), prepend=np.log2(sizes[0]))
         switched += [

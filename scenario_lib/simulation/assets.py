@@ -17,6 +17,7 @@ from openg2g.datacenter.config import InferenceModelSpec
 from openg2g.datacenter.workloads.inference import InferenceData
 from openg2g.datacenter.workloads.training import TrainingTrace
 
+from scenario_lib._arrays import Floats, Ints
 from scenario_lib._files import read_bytes, require_regular
 from scenario_lib._values import as_path
 from scenario_lib.errors import DataFileError, MissingDataError
@@ -148,6 +149,13 @@ def _require_figures(folder: Path, spec: ModelSpec, inference: InferenceData, lo
         fit = getattr(logistic, f"{name}_fits").get(spec.label)
         if fit is None or not np.isfinite([fit.L, fit.x0, fit.k, fit.b0]).all():
             raise DataFileError(f"{place / 'logistic_fit.json'}: {name} is {fit}; expected finite L, x0, k and b0")
+
+
+def replica_tokens_per_s(logistic: LogisticModelStore, label: str, batch_sizes: Ints) -> Floats:
+    """Output tokens of one replica of a model (1/s) at batch sizes, by its throughput fit; of the shape of these."""
+    fit = logistic.throughput(label)
+    sizes, position = np.unique(batch_sizes, return_inverse=True)
+    return np.array([float(fit.eval(int(size))) for size in sizes])[position].reshape(np.shape(batch_sizes))
 
 
 def assets_files(models: tuple[ModelSpec, ...], folder: Path) -> list[Path]:
