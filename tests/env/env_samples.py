@@ -39,6 +39,25 @@ def trajectory(env, actions, **reset):
     return out
 
 
+def assert_alike_side_by_side(ours, theirs, n_envs, n_steps):
+    """The same observations, rewards, ends and infos, to the bit; returns how many episodes ended."""
+    assert ours.single_observation_space == theirs.single_observation_space
+    assert ours.action_space == theirs.action_space
+    observations, infos = ours.reset(seed=11)
+    wanted, wanted_infos = theirs.reset(seed=[11] * n_envs)
+    assert observations.tobytes() == wanted.tobytes()
+    assert_same(infos, wanted_infos)
+    ended = 0
+    for actions in random_actions(theirs, 3, n_steps):
+        got, expected = ours.step(actions), theirs.step(actions)
+        for mine, other in zip(got[:4], expected[:4], strict=True):
+            assert mine.dtype == other.dtype
+            assert mine.tobytes() == other.tobytes()
+        assert_same(got[4], expected[4])
+        ended += int(got[3].sum())
+    return ended
+
+
 def assert_same(left, right, where=""):
     """Equal infos: the same names, arrays of equal type and bits, to any depth."""
     if isinstance(left, dict):

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from env_samples import LIBRARY, SHARED, SINGLE, assert_same, make, make_vec, random_actions
+from env_samples import LIBRARY, SHARED, SINGLE, assert_alike_side_by_side, make, make_vec, random_actions
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from scenario_lib.errors import EnvironmentUseError, InvalidSettingError, ReplayError, UnknownNameError
@@ -33,21 +33,7 @@ def test_it_is_n_single_environments(mode, name, settings):
     theirs = SyncVectorEnv(
         [lambda i=i: make(name, worker=(i, 4), **given) for i in range(4)], autoreset_mode=AutoresetMode(mode)
     )
-    assert ours.single_observation_space == theirs.single_observation_space
-    assert ours.action_space == theirs.action_space
-    observations, infos = ours.reset(seed=11)
-    wanted, wanted_infos = theirs.reset(seed=[11] * 4)
-    assert observations.tobytes() == wanted.tobytes()
-    assert_same(infos, wanted_infos)
-    ended = 0
-    for actions in random_actions(theirs, 3, 25):
-        got, expected = ours.step(actions), theirs.step(actions)
-        for mine, other in zip(got[:4], expected[:4], strict=True):
-            assert mine.dtype == other.dtype
-            assert mine.tobytes() == other.tobytes()
-        assert_same(got[4], expected[4])
-        ended += int(got[3].sum())
-    assert ended >= 8
+    assert assert_alike_side_by_side(ours, theirs, 4, 25) >= 8
     ours.close()
     theirs.close()
 
