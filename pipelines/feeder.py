@@ -13,13 +13,13 @@ from scenario_lib.screening.first_experiment_text import require_absent, write_f
 from scenario_lib.simulation.opendss.check import FeederReport, check_own_feeder
 from scenario_lib.simulation.opendss.hosting import VoltageExtreme
 
+from .build import EXIT_NOTHING_ACCEPTED
 from .console import aligned, echo_facts, json_option, progress_bar, show_progress
 
 _H100_LIMIT_W = 700.0
 """Power limit of an H100 SXM (NVIDIA, H100 data sheet); that of a B200 is 1000 W."""
 
 EXIT_DOES_NOT_FIT = 1
-EXIT_NOTHING_ACCEPTED = 5
 
 
 @click.group("feeder")

@@ -6,7 +6,7 @@
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -181,11 +181,29 @@ def evaluate_command(library: Path, out: Path | None, as_json: bool, **options: 
     """
     if out is not None:
         require_outside_libraries(out.resolve() / SCENARIOS)
-    asked = EvaluationOptions(
-        policies=tuple(Path(text) for text in options["policies"] if not _is_reference(text)),
-        controllers=tuple(text for text in options["policies"] if _is_reference(text)),
-        teams=tuple(tuple(Path(part.strip()) for part in team.split(",")) for team in options["teams"]),
-        baselines=tuple(name.strip() for name in options["baselines"].split(",") if name.strip()),
+    baselines = tuple(name.strip() for name in options["baselines"].split(",") if name.strip())
+    teams = tuple(tuple(Path(part.strip()) for part in team.split(",")) for team in options["teams"])
+    asked = _evaluation_options(options, baselines, options["policies"], teams)
+    with progress_bar(unit="rollout") as bar:
+        comparison = evaluate(library, asked, lambda done, total: _show_tables(bar, done, total))
+    if out is not None:
+        write_comparison(out, comparison)
+    echo_facts(comparison.to_dict(), comparison.lines(), as_json)
+    _finish(comparison)
+
+
+def _evaluation_options(
+    options: dict[str, Any],
+    baselines: tuple[str, ...],
+    policies: Sequence[Any],  # texts, which `EvaluationOptions` converts
+    teams: tuple[tuple[Path, ...], ...] = (),
+) -> EvaluationOptions:
+    """What `evaluate` and `rollouts` ask for alike; policies are folders, or controllers as "package.module:name"."""
+    return EvaluationOptions(
+        baselines=baselines,
+        policies=tuple(Path(text) for text in policies if not _is_reference(text)),
+        controllers=tuple(text for text in policies if _is_reference(text)),
+        teams=teams,
         records=_count(options["records"]),
         specs_dir=options["specs_dir"],
         system=options["system"],
@@ -193,12 +211,6 @@ def evaluate_command(library: Path, out: Path | None, as_json: bool, **options: 
         engine=Engine(options["engine"], options["tolerance"]),
         run=run_options(options),
     )
-    with progress_bar(unit="rollout") as bar:
-        comparison = evaluate(library, asked, lambda done, total: _show_tables(bar, done, total))
-    if out is not None:
-        write_comparison(out, comparison)
-    echo_facts(comparison.to_dict(), comparison.lines(), as_json)
-    _finish(comparison)
 
 
 def _is_reference(text: str) -> bool:
@@ -253,19 +265,8 @@ def rollouts_command(library: Path, out: Path, voltages: bool, as_json: bool, **
     Example: scenario-lib rollouts libraries/ieee13 --policy none --policy ofo --out rollouts.parquet
     Exit codes: 0 written; 1 refused or failed; 2 usage; 6 written, but some rollouts failed and are left out.
     """
-    named = [text for text in options["policies"] if text in POLICIES and not Path(text).exists()]
-    others = [text for text in options["policies"] if text not in named]
-    asked = EvaluationOptions(
-        baselines=tuple(named),
-        policies=tuple(Path(text) for text in others if not _is_reference(text)),
-        controllers=tuple(text for text in others if _is_reference(text)),
-        records=_count(options["records"]),
-        specs_dir=options["specs_dir"],
-        system=options["system"],
-        allow_shared_seeds=options["allow_shared_seeds"],
-        engine=Engine(options["engine"], options["tolerance"]),
-        run=run_options(options),
-    )
+    named = tuple(text for text in options["policies"] if text in POLICIES and not Path(text).exists())
+    asked = _evaluation_options(options, named, [text for text in options["policies"] if text not in named])
     with progress_bar(unit="rollout") as bar:
         written = write_rollouts(library, out, asked, voltages, lambda done, total: _show_tables(bar, done, total))
     for warning in written.warnings:

@@ -3,7 +3,6 @@
 They stand apart from `console`, because naming engines loads a simulator, which help does not need.
 """
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +11,13 @@ from click.shell_completion import CompletionItem
 
 from scenario_lib._parsing import named_file, shipped_files
 from scenario_lib.errors import InvalidSettingError, UnknownNameError
-from scenario_lib.execution.options import CLUSTERS, Cluster, RunOptions
+from scenario_lib.execution.options import CLUSTERS, Cluster, RunOptions, available_cores
 from scenario_lib.simulation.engines import COMPILED, ENGINES, TOLERANCES
-
-
-def _available_cores() -> int:
-    """Cores that this process may use, which a container or a batch system may limit."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
 
 jobs_option = click.option(
     "--jobs",
     type=click.IntRange(min=1),
-    default=_available_cores,
+    default=available_cores,
     show_default="all cores",
     help="Number of worker processes; a cluster has its own.",
 )

@@ -227,9 +227,9 @@ def named_file(kind: str, value: Path) -> Path:
     Raises:
         UnknownNameError: A bare name that neither is a file here nor ships.
     """
-    shipped = shipped_files(kind)
     if value.exists() or value.name != str(value) or value.suffix:
         return value
+    shipped = shipped_files(kind)
     if value.name not in shipped:
         raise UnknownNameError(f"{value}: no such file, and no shipped one of that name; {likely(value.name, shipped)}")
     return shipped[value.name]

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from scenario_lib.errors import ClusterError, MissingExtraError
-from scenario_lib.execution.options import DIED_TWICE, Cluster, Result, RunOptions, Task, TaskOutcome
+from scenario_lib.execution.options import DIED_TWICE, Cluster, Result, RunOptions, Task, TaskOutcome, one_line
 from scenario_lib.execution.task_bundle import (
     PortableTask,
     TaskEnvelope,
@@ -29,6 +29,22 @@ logger = logging.getLogger(__name__)
 
 WORKER_LOST = object()
 """In place of a reply: the workers that ran the task died, and the cluster's own attempts are used up."""
+
+
+def cluster_gone(name: str, error: BaseException) -> ClusterError:
+    """The error of a cluster that does not answer any more."""
+    return ClusterError(
+        f"{name} is gone ({type(error).__name__}); start it again, and give the same command: a build goes on with "
+        f"--resume, and loses nothing that is finished"
+    )
+
+
+def workers_unable(error: BaseException) -> ClusterError:
+    """The error of a worker that cannot read what it is to run."""
+    return ClusterError(
+        f"a worker of the cluster cannot run tasks ({one_line(error)}); install the same versions there"
+    )
+
 
 _LOOK_EVERY_S = 0.5
 _TELL_EVERY_S = 30.0

@@ -16,8 +16,7 @@ from distributed.comm import CommClosedError, get_address_host_port
 from distributed.diagnostics.plugin import UploadFile
 
 from scenario_lib.errors import ClusterError
-from scenario_lib.execution.cluster import WORKER_LOST
-from scenario_lib.execution.options import one_line
+from scenario_lib.execution.cluster import WORKER_LOST, cluster_gone, workers_unable
 
 _PATIENCE_S = 10
 """How long to wait for a scheduler (s)."""
@@ -48,7 +47,7 @@ def connected(address: str) -> Iterator["_DaskConnection"]:
         except (CancelledError, CommClosedError, OSError) as error:
             if client.status == "running" and not isinstance(error, CancelledError | CommClosedError):
                 raise
-            raise connection.gone(error) from None
+            raise cluster_gone(connection.name, error) from None
         finally:
             connection.leave()
 
@@ -102,22 +101,13 @@ class _DaskConnection:
 
     def _reply(self, status: str, result: Any) -> Any:
         if isinstance(result, CancelledError):  # of a client that lost its scheduler; nobody else cancels
-            raise self.gone(result)
+            raise cluster_gone(self.name, result)
         if status != "error":
             return result
         error = result[1]
         if isinstance(error, KilledWorker):
             return WORKER_LOST
-        raise ClusterError(
-            f"a worker of the cluster cannot run tasks ({one_line(error)}); install the same versions there"
-        )
-
-    def gone(self, error: BaseException) -> ClusterError:
-        """The error of a scheduler that does not answer any more."""
-        return ClusterError(
-            f"the Dask scheduler at {self._address} is gone ({type(error).__name__}); start it again, and give the "
-            f"same command: a build goes on with --resume, and loses nothing that is finished"
-        )
+        raise workers_unable(error)
 
     def leave(self) -> None:
         """Take back what is not done, and let workers to come have no files of this run."""

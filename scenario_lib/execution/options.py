@@ -4,12 +4,18 @@ Nothing here may change what comes out of a task: its result, or why there is no
 """
 
 import math
+import os
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from scenario_lib.errors import InvalidSettingError
 
 CLUSTERS = ("dask", "ray")
+
+
+def available_cores() -> int:
+    """Cores that this process may use, which a container or a batch system may limit."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)

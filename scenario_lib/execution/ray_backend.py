@@ -16,8 +16,7 @@ from ray.exceptions import (
 )
 
 from scenario_lib.errors import ClusterError
-from scenario_lib.execution.cluster import WORKER_LOST
-from scenario_lib.execution.options import one_line
+from scenario_lib.execution.cluster import WORKER_LOST, cluster_gone, workers_unable
 
 _PATIENCE_S = 10
 """How long to wait for a cluster to answer (s)."""
@@ -42,12 +41,11 @@ def connected(address: str | None) -> Iterator["_RayConnection"]:
             f"as --scheduler, or leave --scheduler away to start one on this machine"
         ) from None
     try:
-        yield _RayConnection(address)
-    except (ConnectionError, RaySystemError) as error:
-        raise ClusterError(
-            f"the Ray cluster at {address} is gone ({type(error).__name__}); start it again, and give the same "
-            f"command: a build goes on with --resume, and loses nothing that is finished"
-        ) from None
+        connection = _RayConnection(address)
+        try:
+            yield connection
+        except (ConnectionError, RaySystemError) as error:
+            raise cluster_gone(connection.name, error) from None
     finally:
         ray.shutdown()
 
@@ -117,7 +115,4 @@ def _reply(handle: Any) -> Any:
     except (WorkerCrashedError, OutOfMemoryError, NodeDiedError):
         return WORKER_LOST
     except RayTaskError as error:
-        raise ClusterError(
-            f"a worker of the cluster cannot run tasks ({one_line(error.cause or error)}); install the same versions "
-            f"there"
-        ) from None
+        raise workers_unable(error.cause or error) from None

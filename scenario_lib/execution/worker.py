@@ -26,6 +26,7 @@ from scenario_lib.execution.options import (
     Task,
     TaskFailure,
     TaskOutcome,
+    available_cores,
     one_line,
 )
 from scenario_lib.execution.process import deadline, end_with_parent
@@ -97,7 +98,7 @@ def done_beside(function: Callable[[Task], Result], task: Task) -> Iterator[None
 
     What it leaves on disk is there when the block has ended, unless the task failed, which is not told.
     """
-    if len(os.sched_getaffinity(0)) < 2 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) < 2:
+    if available_cores() < 2:
         yield
         return
     with WorkerProcess() as worker:

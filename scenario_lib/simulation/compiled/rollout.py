@@ -302,13 +302,11 @@ def warm_up(experiment: Experiment, assets: Assets) -> None:
     Raises:
         NotModelledError, PowerFlowError: As from `compile_scenario`.
     """
-    policies = ("none", "ofo")
-    if all_compiled("tables", "measures", *(f"policy-{policy}" for policy in policies)):
+    if all_compiled("tables", "measures", "policy-none", "policy-ofo"):
         return
-    with done_beside(_compile_policy, (experiment, assets, policies[-1])):
-        _compile_policy((experiment, assets, policies[0]))
-    for policy in policies:
-        _compile_policy((experiment, assets, policy))
+    with done_beside(_compile_policy, (experiment, assets, "ofo")):
+        _compile_policy((experiment, assets, "none"))
+    _compile_policy((experiment, assets, "ofo"))  # loads what the other process has left, or makes it
 
 
 def _compile_policy(what: tuple[Experiment, Assets, str]) -> None:
