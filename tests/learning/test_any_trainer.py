@@ -93,13 +93,16 @@ def test_what_is_no_environment_is_refused(environment: object) -> None:
 
 def test_an_exported_policy_acts_as_the_model_it_is_of(library_path: Path, specs_dir: Path, tmp_path: Path) -> None:
     sb3 = pytest.importorskip("stable_baselines3", reason="needs the extra: pip install 'scenario-lib[train]'")
+    from stable_baselines3.common.logger import Logger
     from stable_baselines3.common.vec_env import VecNormalize
 
     from scenario_lib.env.sb3 import BatchSizeVecEnv
 
     made = BatchSizeVecEnv(make_batch_size_vector_env(2, library_path, specs_dir, autoreset_mode="SameStep"), seed=0)
     environment = VecNormalize(made)
-    model = sb3.A2C("MlpPolicy", environment, n_steps=4, seed=0, device="cpu").learn(16)
+    model = sb3.A2C("MlpPolicy", environment, n_steps=4, seed=0, device="cpu")
+    model.set_logger(Logger(folder=None, output_formats=[]))  # its own leaves a temporary folder
+    model.learn(16)
     folder = export_sb3(model, environment, tmp_path / "mine")
     policy = TrainedPolicy.load(folder)
     assert (policy.name, policy.card.steps) == ("mine", 16)
